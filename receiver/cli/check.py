@@ -20,6 +20,7 @@ from receiver.core.ports.store import Store
 from receiver.core.sizes import shown_size
 from receiver.core.text import counted
 from receiver.errors import ConfigurationError, ReceiverError
+from receiver.service.extras import require_emulator
 from receiver.settings import PREFIX, Settings, export_env_file, load_settings
 from receiver.stores import open_store
 
@@ -47,6 +48,7 @@ def check(as_json: bool, **flags: object) -> int:
         _result(tell, "search", lambda: asyncio.run(_check_search(settings))),
         _result(tell, "handlers", lambda: _check_handlers(settings)),
         _result(tell, "service", lambda: _check_service(settings)),
+        _result(tell, "emulator", _check_emulator),
     ]
     if codes[2] == OK and (store := _current_store(settings)):
         codes.append(_result(tell, "workers", lambda: asyncio.run(_check_workers(store))))
@@ -184,6 +186,18 @@ def _check_service(settings: Settings) -> str:
         return f"is not called: no {PREFIX}API_KEY is set, which `receiver start` and `ctx.client` need"
     settings.plain_api_key()
     return f"at {settings.base_url} is called with {PREFIX}API_KEY"
+
+
+def _check_emulator() -> str:
+    """Tell whether `receiver emulate` can work, and with a browser. A server needs neither."""
+    try:
+        require_emulator()
+    except ConfigurationError as exc:
+        return f"is not there, and only `receiver emulate` needs it: {exc}"
+    from receiver.service.emulator.browser.finding import find_browser
+    from receiver.service.emulator.options import EmulatorOptions
+
+    return f"can run; its browser: {find_browser(EmulatorOptions()).text}"
 
 
 async def _left_waiting(settings: Settings) -> list[str]:

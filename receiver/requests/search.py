@@ -20,7 +20,7 @@ class SearchRequest(Request):
     """The most hits of each source, 1 to 100; the service's default is 10."""
     sources: Many[Literal["web", "news", "images"]] | None = None
     """Where to search; the service's default is the web alone."""
-    categories: Many[Literal["github", "research", "pdf", "developer"]] | None = None
+    categories: Many[Literal["github", "research", "pdf", "developer", "gov"]] | None = None
     """Kinds of sites or files that hits are narrowed to. `developer` stands alone."""
     include_domains: HostNames | None = None
     """Host names whose pages count; all others are left out. Excludes `exclude_domains`."""

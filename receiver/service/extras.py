@@ -16,7 +16,6 @@ EMULATOR_MODULES = (
     "python_multipart",
     "re2",
     "selectolax",
-    "striprtf",
     "tzdata",
     "websockets",
     "zstandard",

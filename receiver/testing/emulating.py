@@ -12,7 +12,7 @@ from receiver.service.client import AsyncClient, Client
 from receiver.service.client.shared import ServiceClients
 from receiver.service.emulator.app import Emulator
 from receiver.service.emulator.options import EmulatorOptions, SiteSource
-from receiver.service.responses import JobStarted, JobStatus
+from receiver.service.responses import AgentStatus, ExtractStatus, JobStarted, JobStatus
 from receiver.testing.clock import SteppedClock
 
 _SERVICE = "http://emulator.test"
@@ -23,8 +23,8 @@ _KEY = "fc-test"
 class RunningEmulator:
     """The service, as `receiver emulate` runs it. Its webhooks go to the receiver under test.
 
-    `client` calls its API. What a call starts goes on when the clock settles; `crawl` and `batch_scrape` wait for
-    it.
+    `client` calls its API. What a call starts goes on when the clock settles; `crawl`, `batch_scrape`,
+    `extract` and `agent` wait for it.
     """
 
     def __init__(self, emulator: Emulator, clock: SteppedClock, way_out: "_WayOut", webhook_path: str) -> None:
@@ -53,6 +53,21 @@ class RunningEmulator:
         started = await self.client.batch_scrape(urls, webhook=self.webhook_url, **options)
         await self._clock.settle()
         return await self.client.batch_status(_id(started))
+
+    async def extract(self, urls: list[str], **options: Any) -> ExtractStatus:
+        """Extract data from these pages, let everything happen that follows from it, and return the result.
+
+        `options` are those of `AsyncClient.extract`.
+        """
+        started = await self.client.extract(urls, webhook=self.webhook_url, **options)
+        await self._clock.settle()
+        return await self.client.extract_status(_id(started))
+
+    async def agent(self, prompt: str, **options: Any) -> AgentStatus:
+        """Let an agent find what the prompt says, as `extract` does it with pages."""
+        started = await self.client.agent(prompt, webhook=self.webhook_url, **options)
+        await self._clock.settle()
+        return await self.client.agent_status(_id(started))
 
     def reach(self, receiver: ASGIApp | None) -> None:
         """Let webhooks go to this receiver. With None nobody listens, as while it is down."""

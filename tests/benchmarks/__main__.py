@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks import ack, conversion, cores, crawl, dispatch, postgres, replay
+from tests.benchmarks import ack, conversion, cores, crawl, dispatch, postgres, replay, search
 from tests.benchmarks.queue_rivals import rivals_here
 
 
@@ -63,6 +63,10 @@ def _crawl_complete(written: dict[str, Any]) -> bool:
     return [one["case"] for one in written["crawls"]] == [case.name for case in crawl.CASES]
 
 
+def _searches_complete(written: dict[str, Any]) -> bool:
+    return [one["query"] for one in written["searches"]] == [kind[0] for kind in search.KINDS]
+
+
 BENCHMARKS = {
     "ack": Benchmark(
         ack.main,
@@ -87,6 +91,7 @@ BENCHMARKS = {
         "--connections 4 --rounds 1 --seconds 0.5 --warmup 0.2 --deliveries 40 --workers 2",
         _postgres_complete,
     ),
+    "search": Benchmark(search.main, "--pages 300 --queries 3", _searches_complete),
     "replay": Benchmark(
         replay.main,
         "--deliveries 20 --rounds 1 --connections 2 --seconds 0.5 --warmup 0",

@@ -62,7 +62,10 @@ def made_page(size: int) -> str:
 
 def converters() -> dict[str, Convert]:
     """Return our converter and those of others that are installed, by name."""
-    found: dict[str, Convert] = {OURS: lambda html: to_markdown(content_root(parse_html(html))), WHOLE: _scraped}
+    found: dict[str, Convert] = {
+        OURS: lambda html: to_markdown(content_root(parse_html(html)), size=len(html)),
+        WHOLE: _scraped,
+    }
     others = {"html-to-markdown": "convert", "markdownify": "markdownify", "html2text": "html2text"}
     for name, function in others.items():
         module = name.replace("-", "_")

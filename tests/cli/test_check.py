@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import sys
 from datetime import timedelta
 from pathlib import Path
 
@@ -276,3 +277,22 @@ def test_it_tells_that_no_worker_runs(capsys: pytest.CaptureFixture[str]) -> Non
 
     assert invoke("check") == 0
     assert "workers   none runs now; `receiver serve` starts one" in capsys.readouterr().out
+
+
+def test_it_says_how_to_get_a_browser_for_the_emulator(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A missing extra, or a missing Chromium, is no error: a server needs neither."""
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setenv("PLAYWRIGHT_BROWSERS_PATH", "/nowhere")
+    texts = []
+    for missing in ("pypdf", "playwright", None):
+        with pytest.MonkeyPatch.context() as patch:
+            if missing is not None:
+                patch.setitem(sys.modules, missing, None)
+            assert invoke("check") == 0
+        texts.append(told(capsys, "emulator"))
+
+    assert "crawl-receiver[emulator]" in texts[0]
+    assert "crawl-receiver[browser]" in texts[1]
+    assert all("apt install chromium" in text for text in texts[1:])

@@ -209,7 +209,7 @@ def test_the_journal_says_when_no_emulator_answers(capsys: pytest.CaptureFixture
 
 
 def test_every_option_of_an_emulator_can_be_given() -> None:
-    """Only the size of a page has no flag."""
+    """Only sizes have no flag."""
     names: dict[str, Any] = {
         "private_webhooks": "webhooks_to_private",
         "credits_": "credits",
@@ -220,4 +220,4 @@ def test_every_option_of_an_emulator_can_be_given() -> None:
         names.get(str(option.name), option.name) for option in emulate.params if isinstance(option, click.Option)
     }
 
-    assert {field.name for field in fields(EmulatorOptions)} - given == {"max_page_bytes"}
+    assert {field.name for field in fields(EmulatorOptions)} - given == {"browser_memory", "max_page_bytes"}

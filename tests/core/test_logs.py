@@ -199,6 +199,12 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         {"url": "https://docs.example.com/a", "scrape": "019f2c10"},
         ("scrape_crashed", "url=https://docs.example.com/a", "scrape=019f2c10"),
     ),
+    "site_not_indexed": (
+        {"url": "https://docs.example.com"},
+        ("site_not_indexed", "url=https://docs.example.com"),
+    ),
+    "browser_restarted": ({"reason": "a page could not be closed"}, ("WARNING", "a page could not be closed")),
+    "browser_not_started": ({"reason": "spawn failed"}, ("WARNING", "spawn failed")),
     "emulated_call_failed": (
         {"id": "019f2c10", "path": "/v2/crawl"},
         ("emulated_call_failed", "id=019f2c10", "path=/v2/crawl"),
@@ -214,6 +220,10 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "watcher_crashed": ({"path": "/v2/crawl/1"}, ("watcher_crashed", "path=/v2/crawl/1")),
     "webhook_crashed": ({"url": "hooks.example.com/1"}, ("webhook_crashed", "url=hooks.example.com/1")),
     "webhooks_crashed": ({"url": "hooks.example.com/1"}, ("webhooks_crashed", "url=hooks.example.com/1")),
+    "monitor_runs_left_out": (
+        {"monitor": "019f2c10", "until": "2026-01-01T12:00:00.000Z"},
+        ("monitor_runs_left_out", "monitor=019f2c10", "until="),
+    ),
     "monitor_check_crashed": ({"check": "019f2c10"}, ("monitor_check_crashed", "check=019f2c10")),
     "resource_not_closed": ({"resource": "handlers.pool"}, ("resource_not_closed", "handlers.pool")),
     "routing_not_tried": ({"reason": "no process"}, ("WARNING", "routing_not_tried", "no process")),

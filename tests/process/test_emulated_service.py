@@ -15,6 +15,8 @@ from tests.process.waiting import until_told
 ORIGIN = "https://docs.acme.test"
 PAGES = 40
 EVENTS = Counter({"crawl.started": 1, "crawl.page": PAGES, "crawl.completed": 1})
+STEPS = 20
+"""The most pages of an agent."""
 LATE = "2m"
 """How long the first pages and the end of each job are held back: a kill finds something that has not arrived."""
 OUTAGE = "25m"
@@ -68,13 +70,13 @@ class Emulated:
         started = await self.ask("POST", "/v2/crawl", {"url": ORIGIN, "sitemap": "skip", "webhook": webhook})
         return str(started["id"])
 
-    async def ended(self, job: str) -> Json:
+    async def ended(self, job: str, family: str = "crawl") -> Json:
         """Return the job when it has ended, and let each of its events be tried."""
         status: Json = {}
 
         async def is_over() -> bool:
-            status.update(await self.ask("GET", f"/v2/crawl/{job}"))
-            return bool(status["status"] != "scraping")
+            status.update(await self.ask("GET", f"/v2/{family}/{job}"))
+            return status["status"] not in ("scraping", "processing")
 
         await until_told(is_over, "the job to end")
         await self.pass_time(LATE)
@@ -211,3 +213,32 @@ async def test_the_killed_emulator_goes_on_with_its_jobs_and_webhooks(tmp_path: 
     assert (status["status"], status["completed"], status["total"]) == ("completed", PAGES, PAGES)
     assert Counter(stored(deployment, job).values()) == EVENTS
     assert handled(deployment, job) == set(urls)
+
+
+async def test_the_killed_emulator_goes_on_with_its_agent(tmp_path: Path) -> None:
+    """Each page is paid for once, and each step of the agent arrives and is stored once."""
+    urls = write_site(tmp_path / "site")[:STEPS]
+    deployment = Deployment(tmp_path)
+    deployment.write_handlers(HANDLERS)
+    arguments = emulate(tmp_path, "--state", "emulator.db")
+    async with deployment.serve() as receiver:
+        async with deployment.start(*arguments) as program:
+            service = await address_of(program)
+            webhook = {"url": f"http://127.0.0.1:{receiver.port}/webhooks"}
+            body = {"prompt": "titles", "urls": urls, "strictConstrainToURLs": True, "webhook": webhook}
+            job = str((await service.ask("POST", "/v2/agent", body))["id"])
+            await until(lambda: len(stored(deployment, job)) >= 4, "some steps to be stored")
+            program.kill_all()
+            await program.gone()
+        assert len(stored(deployment, job)) < STEPS + 2
+
+        async with deployment.start(*arguments) as program:
+            service = await address_of(program)
+            status = await service.ended(job, "agent")
+            await service.tried_to_the_end(job)
+            usage = (await service.ask("GET", "/v2/team/credit-usage"))["data"]
+
+    assert (status["status"], status["creditsUsed"]) == ("completed", 5 * STEPS)
+    assert usage["planCredits"] - usage["remainingCredits"] == 5 * STEPS
+    expected = Counter({"agent.started": 1, "agent.action": STEPS, "agent.completed": 1})
+    assert Counter(stored(deployment, job).values()) == expected

@@ -6,6 +6,8 @@
     machines     the same with PostgreSQL, three web processes and three workers, whose server breaks too
     soak         hours of load and restarts: nothing is lost, and memory and open files stay bounded
     sdk          the end-to-end suite of the service's SDK, against the emulator
+    extraction   how much of forty made pages the rules find, and how much of it is right
+    js-sdk       the same of its SDK for JavaScript, by npm
     model        random histories of work on both stores, compared with a model of the rules
     properties   all property tests of the suite, with many more examples
 
@@ -16,7 +18,8 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
-from tests.proofs import attacks, depth, fuzz, kill, machines, sdk, soak
+from tests.proofs import attacks, depth, fuzz, js_sdk, kill, machines, sdk, soak
+from tests.service.emulator.extraction import quality
 
 PROOFS: dict[str, Callable[[Sequence[str]], None]] = {
     "attacks": attacks.main,
@@ -25,6 +28,8 @@ PROOFS: dict[str, Callable[[Sequence[str]], None]] = {
     "machines": machines.main,
     "soak": soak.main,
     "sdk": sdk.main,
+    "extraction": quality.main,
+    "js-sdk": js_sdk.main,
     "model": depth.model,
     "properties": depth.properties,
 }

@@ -7,7 +7,14 @@ from typing import Any
 import pytest
 
 from receiver import Context, Router
-from receiver.events import BatchScrapePage, CrawlCompleted, CrawlPage
+from receiver.events import (
+    AgentAction,
+    AgentCompleted,
+    BatchScrapePage,
+    CrawlCompleted,
+    CrawlPage,
+    ExtractCompleted,
+)
 from receiver.testing import RunningEmulator, SteppedClock, Work, assert_handled
 
 SITE = {
@@ -49,6 +56,19 @@ def receiver_router(seen: list[Any]) -> Router:
     def plain(event: BatchScrapePage, ctx: Context) -> None:
         seen.append(ctx.sync_client.batch_status(ctx.job_id or "").status)
 
+    @router.on(ExtractCompleted)
+    async def extracted(event: ExtractCompleted) -> None:
+        result = event.result
+        seen.append((result.data, result.sources, result.total_urls_scraped, result.credits_billed))
+
+    @router.on(AgentAction)
+    async def step(event: AgentAction) -> None:
+        seen.append((event.action.action, event.action.input["url"], event.action.credits_used))
+
+    @router.on(AgentCompleted)
+    async def found(event: AgentCompleted) -> None:
+        seen.append((event.result.data, event.result.credits_used))
+
     return router
 
 
@@ -75,6 +95,24 @@ async def test_a_plain_handler_asks_the_service_too(
 
     assert_handled(await receiver_work_items())
     assert seen in (["scraping"], ["completed"])
+
+
+async def test_an_extraction_and_an_agent_run_the_handlers(
+    receiver_emulator: RunningEmulator, receiver_work_items: Any, seen: list[Any]
+) -> None:
+    """Results and steps arrive as the classes of `receiver.events`."""
+    schema = {"type": "object", "properties": {"title": {"type": "string"}}}
+    pages = ["https://docs.acme.test/install"]
+    extracted = await receiver_emulator.extract(pages, schema_=schema, show_sources=True)
+    found = await receiver_emulator.agent("the title", urls=pages, schema_=schema)
+
+    assert extracted.data == found.data == {"title": "Install"}
+    assert_handled(await receiver_work_items())
+    assert seen == [
+        ({"title": "Install"}, {"title": pages}, 1, 5),
+        ("scrape", pages[0], 5),
+        ({"title": "Install"}, 5),
+    ]
 
 
 async def test_events_come_with_the_retry_after_an_outage(

@@ -22,6 +22,24 @@ if TYPE_CHECKING:  # it loads the emulator
 _POLL_SECONDS = 0.1
 _TIMEOUT_SECONDS = 120
 _CRAWLED = 20
+_PLANS = {
+    "type": "object",
+    "properties": {
+        "plans": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "plan": {"type": "string"},
+                    "price": {"type": "number"},
+                    "sensors": {"type": "integer"},
+                },
+            },
+        }
+    },
+}
+_PLAN_COUNT = 3
+_CONTACT = {"type": "object", "properties": {name: {"type": "string"} for name in ("mail", "address", "hours")}}
 _FIRST_RETRY, _SECOND_RETRY, _THIRD_RETRY = timedelta(minutes=1), timedelta(minutes=5), timedelta(minutes=15)
 _WAITING = (State.ATTEMPT, *RETRIES)
 _A_MOMENT = timedelta(seconds=1)
@@ -84,6 +102,39 @@ async def batch_scrape(stage: Stage) -> None:
     await stage.handled()
 
 
+async def extract(stage: Stage) -> None:
+    """Take the plans and their prices out of a page."""
+    page = stage.service.changed_url
+    stage.say(f"5. It extracts the plans from {page}, by rules and in the form of a JSON Schema:")
+    started = await stage.service.client.extract([page], schema_=_PLANS, webhook=stage.webhook())
+    await stage.handled()
+    status = await stage.service.client.extract_status(_id(started))
+    plans = status.data["plans"] if isinstance(status.data, dict) else []
+    if len(plans) != _PLAN_COUNT or any(plan["price"] is None for plan in plans):
+        raise DemoFailed("the extraction did not find every plan with its price")
+    for plan in plans:
+        stage.say(f"   {plan['plan']}: ${plan['price']} for {plan['sensors']} sensors")
+
+
+async def agent(stage: Stage) -> None:
+    """Let an agent find out how to reach the company. It gets only the first page of the site."""
+    stage.say(f"6. An agent begins at {stage.service.origin} and finds out how to reach the company:")
+    started = await stage.service.client.agent(
+        "How can I reach the company? Find mail, address and hours",
+        urls=[stage.service.origin],
+        schema_=_CONTACT,
+        webhook=stage.webhook(),
+    )
+    await stage.handled()
+    status = await stage.service.client.agent_status(_id(started))
+    found = status.data if isinstance(status.data, dict) else {}
+    if sorted(found) != sorted(_CONTACT["properties"]) or None in found.values():
+        raise DemoFailed("the agent did not find out how to reach the company")
+    for name, value in found.items():
+        stage.say(f"   {name}: {value}")
+    stage.say(f"   It took {status.credits_used} credits; each of its steps was an event.")
+
+
 async def monitor(stage: Stage) -> None:
     """Check a page twice, and change it between the checks."""
     client = stage.service.client
@@ -95,7 +146,7 @@ async def monitor(stage: Stage) -> None:
         webhook=stage.webhook(),
     )
     made = await client.create_monitor(request)
-    stage.say(f"5. A monitor looks at {page}, which then changes, and looks again:")
+    stage.say(f"7. A monitor looks at {page}, which then changes, and looks again:")
     await client.run_monitor(made.id or "")
     await stage.handled()
     stage.service.change_page()
@@ -105,7 +156,7 @@ async def monitor(stage: Stage) -> None:
 
 async def outage(stage: Stage) -> None:
     """Stop the receiver for some virtual minutes: the service's retries bring everything."""
-    stage.say("6. The receiver stops. The service scrapes a batch meanwhile.")
+    stage.say("8. The receiver stops. The service scrapes a batch meanwhile.")
     await stage.receiver.stop()
     await stage.service.client.batch_scrape(stage.service.some_urls, webhook=stage.webhook())
     await stage.service.emulator.settled()
@@ -125,7 +176,7 @@ async def outage(stage: Stage) -> None:
 
 async def loss(stage: Stage) -> None:
     """Stop the receiver for longer than the service retries, and fetch what it gave up."""
-    stage.say("7. The receiver stops again, for longer than the service retries.")
+    stage.say("9. The receiver stops again, for longer than the service retries.")
     await stage.receiver.stop()
     started = await stage.service.client.batch_scrape(stage.service.some_urls, webhook=stage.webhook())
     await stage.service.emulator.settled()
@@ -141,7 +192,7 @@ async def loss(stage: Stage) -> None:
     await stage.handled()
 
 
-ACTS: tuple[Callable[[Stage], Awaitable[None]], ...] = (crawl, batch_scrape, monitor, outage, loss)
+ACTS: tuple[Callable[[Stage], Awaitable[None]], ...] = (crawl, batch_scrape, extract, agent, monitor, outage, loss)
 
 
 async def _pass_time(stage: Stage, duration: timedelta) -> None:

@@ -31,10 +31,10 @@ def demo(folder: Path) -> int:
     """Show a whole run: the service, a receiver, and handlers.
 
     The demo writes a deployment into FOLDER (receiver-demo by default) and starts its server and worker. It runs
-    the service itself on this machine, with a small site. The service crawls the site, scrapes a batch, and
-    monitors a page that changes. Handlers write what arrives to files. Then the receiver stops for some minutes, on
-    the service's clock, and comes back. The demo needs no internet, and the extra `emulator`. You may run it again;
-    it keeps files that you have changed.
+    the service itself on this machine, with a small site. The service crawls the site, scrapes a batch, extracts
+    data, runs an agent, and monitors a page that changes. Handlers write what arrives to files. Then the receiver
+    stops for some minutes, on the service's clock, and comes back. The demo needs no internet, and the extra
+    `emulator`. You may run it again; it keeps files that you have changed.
     """
     require_emulator()
     console = Console(highlight=False, soft_wrap=True)
@@ -59,7 +59,7 @@ async def _demo(folder: Path, console: Console) -> int:
                 dead = [one async for one in reports.deliveries(DeliveryFilter(state=DeliveryState.DEAD))]
         finally:
             await receiver.stop()
-    console.print("8. Everything has stopped; the handlers have finished.\n")
+    console.print("10. Everything has stopped; the handlers have finished.\n")
     _conclude(folder, console)
     if dead:
         click.echo(f"{len(dead)} events are dead: see `receiver events list --state dead` there", err=True)

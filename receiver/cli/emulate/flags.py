@@ -103,11 +103,27 @@ _OPTIONS = (
     click.option("--model-url", type=text, metavar="URL", help="Extract by this OpenAI-compatible endpoint."),
     click.option("--model-key", type=text, metavar="KEY", help="The key of that endpoint."),
     click.option("--model", "model_name", type=text, metavar="NAME", default="gpt-4o-mini", help="The model."),
+    click.option("--searxng-url", type=text, metavar="URL", help="Search the web by this SearXNG server, too."),
     click.option(
         "--max-concurrency",
         type=click.IntRange(1, 1000),
         help="Pages of an account at one time; 10, or those of the plan.",
     ),
+    click.option(
+        "--browser/--no-browser", default=True, help="Render pages with Chromium where a request needs it."
+    ),
+    click.option(
+        "--chromium",
+        type=click.Path(path_type=Path, dir_okay=False),
+        metavar="FILE",
+        help="Use this Chromium; otherwise it is looked for.",
+    ),
+    click.option(
+        "--browser-sandbox/--no-browser-sandbox",
+        default=True,
+        help="Use Chromium only where its sandbox works.",
+    ),
+    click.option("--browser-pages", type=click.IntRange(1, 100), default=4, help="Pages in Chromium at one time."),
     click.option("--jitter", is_flag=True, help="Start monitors some minutes late, as the service does."),
     click.option(
         "--speed",

@@ -19,6 +19,7 @@ from receiver.core.durations import in_words
 from receiver.core.text import escape_controls
 from receiver.errors import ConfigurationError
 from receiver.service.emulator.app import Emulator
+from receiver.service.emulator.browser.finding import find_browser
 from receiver.service.emulator.options import EmulatorOptions
 from receiver.web.server import Server, bind
 
@@ -46,6 +47,7 @@ async def serve_emulator(options: EmulatorOptions, host: str, port: int) -> int:
     for number in stop_signals():
         loop.add_signal_handler(number, server.handle_exit, number, None)
     try:
+        emulator.address.url = address(listener)
         async with emulator.lifespan():
             for line in start_lines(options, address(listener)):
                 click.echo(line)
@@ -79,6 +81,10 @@ def _facts(options: EmulatorOptions, url: str) -> Iterator[tuple[str, str]]:
     yield "internet", "fetched, too" if options.allow_internet else "not fetched (--allow-internet)"
     if options.allow_private:
         yield "private", "networks are fetched, too"
+    browser = find_browser(options)
+    yield "browser", "none (`receiver check` says why)" if browser.executable is None else browser.text
+    if browser.executable is not None and not browser.has_sandbox:
+        yield "WARNING", "without its sandbox: scrape only pages that you trust"
     yield "keys", _keys(options)
     if not is_loopback(urlsplit(url).hostname or "") and not options.keys:
         yield "WARNING", "other machines reach it, and any key passes: add --key"

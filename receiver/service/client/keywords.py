@@ -101,7 +101,7 @@ class SearchKeywords(TypedDict, total=False):
 
     limit: StrictInt | None
     sources: Many[Literal["web", "news", "images"]] | None
-    categories: Many[Literal["github", "research", "pdf", "developer"]] | None
+    categories: Many[Literal["github", "research", "pdf", "developer", "gov"]] | None
     include_domains: HostNames | None
     exclude_domains: HostNames | None
     tbs: str | None

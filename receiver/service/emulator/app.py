@@ -21,13 +21,16 @@ from receiver.service.emulator.account.rates import RateLimits
 from receiver.service.emulator.account.slots import pages_at_once
 from receiver.service.emulator.account.threats import ThreatGuard
 from receiver.service.emulator.activity import Activity
+from receiver.service.emulator.address import PublicAddress
 from receiver.service.emulator.admin.faults import InjectedFaults
 from receiver.service.emulator.admin.journal import Journal
 from receiver.service.emulator.admin.operations import AdminOperations
 from receiver.service.emulator.api.account import AccountOperations
 from receiver.service.emulator.api.admin import PREFIX, AdminEndpoint
 from receiver.service.emulator.api.dispatch import CallGate, Dispatcher
+from receiver.service.emulator.api.registration import RegistrationOperations
 from receiver.service.emulator.api.routes import RouteTable
+from receiver.service.emulator.browser.media import PREFIX as MEDIA_PREFIX
 from receiver.service.emulator.clock import EmulatorClock
 from receiver.service.emulator.ids import open_ids
 from receiver.service.emulator.options import EmulatorOptions
@@ -81,6 +84,9 @@ class Emulator:
         self._api: ASGIApp | None = None
         self._admin: ASGIApp | None = None
         self._sockets: list[ASGIApp] = []
+        self._media: list[ASGIApp] = []
+        self.address = PublicAddress()
+        """Where callers reach it; each call tells."""
 
     @asynccontextmanager
     async def lifespan(self) -> AsyncIterator["Emulator"]:
@@ -94,6 +100,7 @@ class Emulator:
             finally:
                 self._api = self._admin = None
                 self._sockets = []
+                self._media = []
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request or a WebSocket, or live as a server says."""
@@ -101,6 +108,8 @@ class Emulator:
             await self._live(receive, send)
         elif scope["type"] == "websocket":
             await self._socket(scope, receive, send)
+        elif self._media and scope["path"].startswith(f"{MEDIA_PREFIX}/"):
+            await self._media[0](scope, receive, send)
         else:
             app = self._admin if _is_admin(scope["path"]) else self._api
             if app is None:
@@ -113,6 +122,7 @@ class Emulator:
 
     async def advance(self, duration: timedelta) -> None:
         """Move the clock forward, and let everything happen that is due on the way."""
+        await self.settled()
         await self.clock.advance(duration, self.settled)
 
     async def _open_base(self, stack: AsyncExitStack) -> EmulatorBase:
@@ -149,8 +159,10 @@ class Emulator:
             ledger=CreditLedger(state, clock, initial=options.credits),
             guard=ThreatGuard(enabled=options.threat_protection != "off", risk_url=options.risk_url, client=client),
             outbox=outbox,
+            faults=self.faults,
             activity=self.activity,
             policy=RequestPolicy.of(options),
+            address=self.address,
             transport=self._transport,
         )
 
@@ -163,9 +175,14 @@ class Emulator:
             self.clock,
             max_concurrency=pages_at_once(options.plan, options.max_concurrency),
         )
-        operations = [*account.operations(), *(operation for one in parts for operation in one.operations)]
+        keys = ApiKeys(options.keys, open_access=options.open_access)
+        operations = [
+            *account.operations(),
+            *RegistrationOperations(keys, base.ledger).operations(),
+            *(operation for one in parts for operation in one.operations),
+        ]
         gate = CallGate(
-            keys=ApiKeys(options.keys, open_access=options.open_access),
+            keys=keys,
             rates=rates,
             account=base.ledger,
             idempotency=IdempotencyKeys(base.state),
@@ -173,6 +190,7 @@ class Emulator:
             journal=self.journal,
             clock=self.clock,
             ids=base.ids,
+            address=self.address,
         )
 
         async def forget_rest() -> None:
@@ -193,6 +211,7 @@ class Emulator:
         self._api = Dispatcher(RouteTable(operations), gate)
         self._admin = AdminEndpoint(admin, base.ids)
         self._sockets = [one.sockets for one in parts if one.sockets is not None]
+        self._media = [one.media for one in parts if one.media is not None]
 
     async def _socket(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._sockets:
@@ -220,6 +239,10 @@ def _is_admin(path: str) -> bool:
 
 
 def _empty_tables(connection: sqlite3.Connection) -> None:
-    names = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
+    # Shadow tables are the inside of virtual ones, which look after them.
+    names = connection.execute(
+        "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type IN ('table', 'virtual')"
+        " AND name NOT LIKE 'sqlite_%'"
+    )
     for (name,) in names.fetchall():
         connection.execute(f'DELETE FROM "{name}"')  # noqa: S608 - a name of ours

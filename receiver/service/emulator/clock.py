@@ -25,6 +25,7 @@ class EmulatorClock:
         self._real = clock
         self._clock = FastClock(clock, speed)
         self._ahead = _NONE
+        self._destination: datetime | None = None
         self._order = itertools.count()
         self._timers: list[tuple[datetime, int, _EmulatorTimer]] = []
         self._wait: Timer | None = None
@@ -45,6 +46,11 @@ class EmulatorClock:
     def steady(self) -> datetime:
         """Return the present moment of the clock that nobody sets. `advance` moves it, too."""
         return self._clock.steady() + self._ahead
+
+    def horizon(self) -> datetime:
+        """Return up to which moment the clock is being moved; while it only passes, the present one."""
+        now = self.now()
+        return now if self._destination is None else max(now, self._destination)
 
     def call_later(self, duration: timedelta, callback: Callable[[], None]) -> Timer:
         """ApiCall `callback` when `duration` has passed on this clock."""
@@ -71,14 +77,16 @@ class EmulatorClock:
         After each call `settled` is awaited, which returns when what was woken has nothing left to do but to wait.
         Without it, what was woken gets some turns of the event loop.
         """
-        end = self.steady() + duration
-        while self._timers and self._timers[0][0] <= end:
-            self._ahead += max(self._timers[0][0] - self.steady(), _NONE)
-            self._make_due_calls()
-            for _ in range(_TURNS):
-                await asyncio.sleep(0)
-            if settled is not None:
-                await settled()
+        end, before = self.steady() + duration, self._destination
+        self._destination = max(self.now() + duration, before or self.now())
+        try:
+            await _let_work(None)  # what has just begun may ask for calls
+            while self._timers and self._timers[0][0] <= end:
+                self._ahead += max(self._timers[0][0] - self.steady(), _NONE)
+                self._make_due_calls()
+                await _let_work(settled)
+        finally:
+            self._destination = before
         self._ahead += max(end - self.steady(), _NONE)
         self._wait_for_first()
         if self.after_advance is not None:
@@ -100,6 +108,13 @@ class EmulatorClock:
         if self._timers:
             rest = max(self._timers[0][0] - self.steady(), _NONE)
             self._wait = self._clock.call_later(rest, self._make_due_calls)
+
+
+async def _let_work(settled: Callable[[], Awaitable[object]] | None) -> None:
+    for _ in range(_TURNS):
+        await asyncio.sleep(0)
+    if settled is not None:
+        await settled()
 
 
 class _EmulatorTimer:

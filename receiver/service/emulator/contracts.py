@@ -20,23 +20,29 @@ class WebhookTarget:
     """Names as they were given: full types, or what comes after the family. Empty: all events."""
 
 
-class Outgoing(Protocol):
-    """Takes the events of jobs and monitors, and delivers them by the schedule of the service."""
+@dataclass(frozen=True, slots=True)
+class JobFailure:
+    """How a job fails, because somebody asked for it."""
 
-    async def put(
-        self,
-        target: WebhookTarget | None,
-        event_type: str,
-        job_id: str,
-        *,
-        success: bool = True,
-        data: list[dict[str, Any]] | None = None,
-        error: str | None = None,
-    ) -> None:
-        """Keep an event for delivery; without a target, or when its filter refuses the type, do nothing.
+    after: int
+    """How many of its pages end before; 0 fails it before its first page."""
+    error: str
+    """Why, for people."""
 
-        When this returns, the event survives the end of the process, if the state is a file.
-        """
+
+class JobFaults(Protocol):
+    """Decides which jobs fail. The admin API can set it."""
+
+    def choose_job(self, kind: str) -> JobFailure | None:
+        """Return how the job that starts now fails; None for the usual way."""
+
+
+class NoJobFaults:
+    """Every job takes its usual way."""
+
+    def choose_job(self, kind: str) -> JobFailure | None:
+        """Return None."""
+        return None
 
 
 class Account(Protocol):

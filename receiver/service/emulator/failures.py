@@ -1,6 +1,6 @@
 """Why a call is refused or a page could not be scraped, with the codes and statuses that the service answers."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from receiver.errors import ReceiverError
@@ -62,7 +62,10 @@ class TooManyAtOnce(ScrapeFailed):
 
 
 class CallRefused(ReceiverError):
-    """The call is refused with the service's error body: `{success: false, error, code?, details?}`."""
+    """The call is refused with the service's error body: `{success: false, error, code?, details?}`.
+
+    `hints` tells agents, in sentences, what they can do.
+    """
 
     def __init__(
         self,
@@ -72,7 +75,9 @@ class CallRefused(ReceiverError):
         code: str | None = None,
         details: list[Json] | None = None,
         headers: Mapping[str, str] | None = None,
+        hints: Sequence[str] = (),
     ) -> None:
         super().__init__(error)
         self.status, self.error, self.code, self.details = status, error, code, details
+        self.hints = tuple(hints)
         self.headers = dict(headers or {})

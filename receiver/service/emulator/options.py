@@ -48,10 +48,22 @@ class EmulatorOptions:
     """The key of that endpoint."""
     model_name: str = "gpt-4o-mini"
     """The model asked for there."""
+    searxng_url: str | None = None
+    """Base URL of a SearXNG server that searches the web; None searches scraped pages and given sites alone."""
     max_page_bytes: int = 20 * 1024 * 1024
     """The largest page, after its content coding is removed."""
     max_concurrency: int | None = None
     """The most pages of a team that are scraped at one time; None takes what the plan has, 10 without a plan."""
+    browser: bool = True
+    """Whether pages are rendered by Chromium where a request needs it, and Chromium is there."""
+    chromium: Path | None = None
+    """The executable; None looks for it."""
+    browser_sandbox: bool = True
+    """Whether Chromium is used only where its sandbox works."""
+    browser_pages: int = 4
+    """The most pages that Chromium has at one time."""
+    browser_memory: int = 2 * 1024 * 1024 * 1024
+    """Bytes that Chromium may have; a page that takes more is ended."""
     page_delay: timedelta = timedelta(0)
     """Real time that each page of a given site takes at least, also one from the cache."""
     jitter: bool = False

@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 import httpx
 from starlette.types import ASGIApp
 
-from receiver.core.clock import Clock
 from receiver.service.emulator.account.credits import CreditLedger
 from receiver.service.emulator.account.queue import QueueSource
 from receiver.service.emulator.account.threats import ThreatGuard
 from receiver.service.emulator.activity import Activity
+from receiver.service.emulator.address import PublicAddress
 from receiver.service.emulator.api.calls import ApiOperation
+from receiver.service.emulator.clock import EmulatorClock
+from receiver.service.emulator.contracts import JobFaults
 from receiver.service.emulator.ids import IdSource
 from receiver.service.emulator.options import EmulatorOptions
 from receiver.service.emulator.state.database import StateDatabase
@@ -26,7 +28,7 @@ class EmulatorBase:
 
     options: EmulatorOptions
     """What was chosen."""
-    clock: Clock
+    clock: EmulatorClock
     """The emulator's time."""
     ids: IdSource
     """Makes ids."""
@@ -38,10 +40,14 @@ class EmulatorBase:
     """Checks URLs."""
     outbox: Outbox
     """Sends webhooks."""
+    faults: JobFaults
+    """Decides which jobs fail."""
     activity: Activity
     """What runs without waiting for the clock."""
     policy: RequestPolicy
     """For the readers of requests."""
+    address: PublicAddress
+    """Where callers reach the emulator."""
     transport: httpx.AsyncBaseTransport | None
     """Takes every request that leaves the emulator, in tests; None is the network."""
 
@@ -58,6 +64,8 @@ class EmulatorParts:
     """Operations of the API."""
     sockets: ASGIApp | None = None
     """Takes WebSockets; without it they are refused."""
+    media: ASGIApp | None = None
+    """Serves pictures and other files; without it there are none."""
     queues: QueueSource | None = None
     """Knows what runs and waits; the jobs do."""
     reset: Callable[[], Awaitable[object]] = _nothing

@@ -71,6 +71,9 @@ class ScrapePlan:
     without_effect: tuple[str, ...] = ()
     """Wire names of options that the caller set and that change nothing here; the answer's warning names them."""
 
+    is_indexed: bool = False
+    """Whether the reader of the page also makes what a search index needs."""
+
     def format(self, name: str) -> Json | None:
         """Return the options of a format; None if it was not asked for."""
         return next((one for one in self.formats if one["type"] == name), None)

@@ -9,7 +9,7 @@ from receiver.core.clock import Clock, Timer, from_micros
 from receiver.core.log_lines import event_log
 from receiver.errors import StoreError
 from receiver.stores.postgres.connection import PostgresConnection
-from receiver.stores.postgres.database import Database
+from receiver.stores.postgres.database import PostgresDatabase
 
 log = event_log(__name__)
 
@@ -68,7 +68,7 @@ class DatabaseClock:
 
 
 @asynccontextmanager
-async def database_clock(connect: Callable[[], Database], clock: Clock) -> AsyncIterator[Clock]:
+async def database_clock(connect: Callable[[], PostgresDatabase], clock: Clock) -> AsyncIterator[Clock]:
     """Yield the clock of a database, which is compared with the machine's as long as the block lasts."""
     shown = DatabaseClock(clock)
     await _compare(connect, clock, shown)
@@ -83,7 +83,7 @@ async def database_clock(connect: Callable[[], Database], clock: Clock) -> Async
         comparing.cancel()
 
 
-async def _keep_comparing(connect: Callable[[], Database], clock: Clock, shown: DatabaseClock) -> None:
+async def _keep_comparing(connect: Callable[[], PostgresDatabase], clock: Clock, shown: DatabaseClock) -> None:
     while True:
         await clock.sleep(_AGAIN)
         try:
@@ -92,7 +92,7 @@ async def _keep_comparing(connect: Callable[[], Database], clock: Clock, shown: 
             log.debug("clock_not_compared", extra={"reason": str(exc)})
 
 
-async def _compare(connect: Callable[[], Database], clock: Clock, shown: DatabaseClock) -> None:
+async def _compare(connect: Callable[[], PostgresDatabase], clock: Clock, shown: DatabaseClock) -> None:
     """Ask the database for its time, and believe the quickest of several answers, to half its way."""
 
     def ask(connection: PostgresConnection) -> tuple[timedelta, datetime, datetime]:

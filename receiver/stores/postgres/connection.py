@@ -15,7 +15,7 @@ from psycopg.types.numeric import Int8BinaryDumper, NumericBinaryLoader, Numeric
 
 from receiver.errors import StoreError, StoreRefused
 from receiver.stores.postgres.address import Address
-from receiver.stores.postgres.deadline import Deadline
+from receiver.stores.postgres.deadline import StatementDeadline
 from receiver.stores.postgres.translation import Translation
 
 CONNECT_SECONDS = 2
@@ -54,7 +54,9 @@ class PostgresConnection:
     All rows of a statement are in memory when `execute` returns.
     """
 
-    def __init__(self, address: Address, translate: Translation, deadline: Deadline, *, writes: bool) -> None:
+    def __init__(
+        self, address: Address, translate: Translation, deadline: StatementDeadline, *, writes: bool
+    ) -> None:
         self._translate = translate
         self._deadline = deadline
         self._was_late = False

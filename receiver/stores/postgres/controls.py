@@ -11,7 +11,7 @@ from receiver.errors import UnknownRequest
 from receiver.stores.postgres import imports
 from receiver.stores.postgres.arrivals import kept
 from receiver.stores.postgres.connection import PostgresConnection
-from receiver.stores.postgres.database import Database
+from receiver.stores.postgres.database import PostgresDatabase
 from receiver.stores.postgres.dialect import WRITES
 from receiver.stores.postgres.log import append_all
 from receiver.stores.postgres.statements.controls import FREE_REQUEST
@@ -22,7 +22,7 @@ from receiver.stores.sql.controls import SqlControls
 class PostgresControls(SqlControls):
     """Controls. Each commit stirs the workers."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: PostgresDatabase) -> None:
         super().__init__(database, WRITES)
 
     async def import_deliveries(self, deliveries: Sequence[Imported]) -> Sequence[AppendOutcome]:

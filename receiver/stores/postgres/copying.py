@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from receiver.stores.postgres.database import Database
+from receiver.stores.postgres.database import PostgresDatabase
 from receiver.stores.postgres.dialect import DIALECT
 from receiver.stores.postgres.statements import copying as statements
 from receiver.stores.postgres.statements.job_rows import ADD_NEXT
@@ -14,7 +14,7 @@ class PostgresCopySide:
 
     dialect = DIALECT
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: PostgresDatabase) -> None:
         self.database = database
 
     def continue_behind(self, connection: Any, table: str, last: int) -> None:

@@ -13,7 +13,7 @@ import psycopg
 from receiver.errors import StoreError
 from receiver.stores.postgres.address import Address
 from receiver.stores.postgres.connection import PostgresConnection
-from receiver.stores.postgres.deadline import Deadline
+from receiver.stores.postgres.deadline import StatementDeadline
 from receiver.stores.postgres.errors import REPEATED, translated
 from receiver.stores.postgres.translation import Translation
 from receiver.stores.sql.thread import ConnectionThread
@@ -35,7 +35,7 @@ _PAUSES = (0.01, 0.05, 0.2, 0.5)
 """Seconds before a transaction is run again that another one has stopped."""
 
 
-class Database:
+class PostgresDatabase:
     """An SqlDatabase, open inside `async with`. `begin` is how its transactions begin.
 
     With `around` each call is one transaction, which begins so.
@@ -65,13 +65,13 @@ class Database:
         self._limit = deadline
         self._on_connect = on_connect
         self._thread: ConnectionThread | None = None
-        self._deadline: Deadline | None = None
+        self._deadline: StatementDeadline | None = None
         self._connection: PostgresConnection | None = None
         self._was_open = False
 
     async def __aenter__(self) -> Self:
         self._thread = ConnectionThread(f"store {self.name}")
-        self._deadline = Deadline(self._limit, f"deadline {self.name}")
+        self._deadline = StatementDeadline(self._limit, f"deadline {self.name}")
         try:
             await self.call(lambda connection: None)
         except BaseException:

@@ -11,7 +11,7 @@ from datetime import timedelta
 from threading import Condition, Thread
 
 
-class Deadline:
+class StatementDeadline:
     """Ends blocks that take longer than `limit`, one at a time. Its thread is a daemon."""
 
     def __init__(self, limit: timedelta, name: str) -> None:

@@ -5,7 +5,7 @@ change once for many of them. What lies behind the mark `summed` is read from th
 """
 
 from receiver.stores.postgres.connection import PostgresConnection
-from receiver.stores.postgres.database import Database
+from receiver.stores.postgres.database import PostgresDatabase
 from receiver.stores.postgres.statements import job_rows as statements
 from receiver.stores.sql.connection import number
 from receiver.stores.sql.statements.columns import SUMMED
@@ -16,10 +16,10 @@ _MOST = 2_048
 """Deliveries that one transaction takes."""
 
 
-class JobRows:
+class PostgresJobRows:
     """Keeps the rows for one worker."""
 
-    def __init__(self, database: Database, *, behind: int = BEHIND) -> None:
+    def __init__(self, database: PostgresDatabase, *, behind: int = BEHIND) -> None:
         self._database = database
         self._behind = behind
         self._summed = 0

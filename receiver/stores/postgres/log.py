@@ -17,7 +17,7 @@ from receiver.core.types import AppendOutcome, DeliveryKey, Origin
 from receiver.errors import StoreError, StoreRefused
 from receiver.stores.postgres.arrivals import count_again, insert_new, kept, quarantine
 from receiver.stores.postgres.connection import PostgresConnection
-from receiver.stores.postgres.database import Database
+from receiver.stores.postgres.database import PostgresDatabase
 from receiver.stores.postgres.errors import is_poisonous, translated
 from receiver.stores.postgres.statements import log as statements
 
@@ -41,7 +41,7 @@ _Result = Receipt | StoreError | None
 class PostgresLog:
     """A DeliveryLog. A resolved future means that the server has synced its log."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: PostgresDatabase) -> None:
         self.database = database
         # The result is a Receipt for a Delivery, and None for the others.
         self._commits: GroupCommit[_Entry, Any] = GroupCommit(

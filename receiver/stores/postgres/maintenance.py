@@ -1,7 +1,7 @@
 """What keeps a PostgreSQL store small."""
 
 from receiver.core.retention import Step
-from receiver.stores.postgres.database import Database
+from receiver.stores.postgres.database import PostgresDatabase
 from receiver.stores.postgres.dialect import READS, WRITES
 from receiver.stores.sql.maintenance import SqlMaintenance
 
@@ -9,7 +9,7 @@ from receiver.stores.sql.maintenance import SqlMaintenance
 class PostgresMaintenance(SqlMaintenance):
     """A Maintenance. Its commits are not synced: after a crash something may have to be removed again."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: PostgresDatabase) -> None:
         super().__init__(database, READS, WRITES)
 
     async def compress(self, *, limit: int) -> Step:

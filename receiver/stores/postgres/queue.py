@@ -10,9 +10,9 @@ from receiver.core.deliveries import StoredDelivery
 from receiver.core.types import HandlerName, WorkerId
 from receiver.core.work import NewWork
 from receiver.stores.postgres.connection import PostgresConnection
-from receiver.stores.postgres.database import SYNCED, Database
+from receiver.stores.postgres.database import SYNCED, PostgresDatabase
 from receiver.stores.postgres.dialect import WRITES
-from receiver.stores.postgres.job_rows import JobRows
+from receiver.stores.postgres.job_rows import PostgresJobRows
 from receiver.stores.postgres.routing_turn import RoutingTurn
 from receiver.stores.postgres.statements.routing import ROUTING
 from receiver.stores.postgres.statements.waking import LATEST_CHANGE
@@ -29,11 +29,13 @@ _LONGEST_WAIT_SECONDS = 1.0
 class PostgresQueue(SqlQueue):
     """A WorkQueue. Its commits are not synced: after a crash of the server a finished work item may run again."""
 
-    def __init__(self, database: Database, writes: Writes = WRITES, turn: RoutingTurn | None = None) -> None:
+    def __init__(
+        self, database: PostgresDatabase, writes: Writes = WRITES, turn: RoutingTurn | None = None
+    ) -> None:
         super().__init__(database, writes)
         self._database = database
         self._turn = turn or RoutingTurn()
-        self._jobs = JobRows(database)
+        self._jobs = PostgresJobRows(database)
         self._seen: tuple[int, ...] | None = None
 
     async def routing_batch(self, *, limit: int, max_bytes: int) -> RoutingBatch:

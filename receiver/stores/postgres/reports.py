@@ -6,7 +6,7 @@ from receiver.core.search import SearchReach
 from receiver.core.work import StoreFacts
 from receiver.errors import StoreError
 from receiver.stores.postgres.connection import PostgresConnection
-from receiver.stores.postgres.database import Database
+from receiver.stores.postgres.database import PostgresDatabase
 from receiver.stores.postgres.dialect import READS
 from receiver.stores.postgres.health import facts
 from receiver.stores.postgres.search import reach
@@ -21,7 +21,9 @@ _POLL_SECONDS = 0.1
 class PostgresReports(SqlReports):
     """A Reports."""
 
-    def __init__(self, database: Database, schema: str, *, narrow_limit: int = narrowing.SCAN_LIMIT) -> None:
+    def __init__(
+        self, database: PostgresDatabase, schema: str, *, narrow_limit: int = narrowing.SCAN_LIMIT
+    ) -> None:
         super().__init__(database, READS, narrow_limit=narrow_limit)
         self._schema = schema
         self._identity: int | None = None

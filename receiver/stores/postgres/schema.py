@@ -10,7 +10,7 @@ from receiver.core.ports.store import Schema
 from receiver.errors import StoreError, StoreRefused
 from receiver.stores.postgres.address import Address
 from receiver.stores.postgres.connection import PostgresConnection
-from receiver.stores.postgres.deadline import Deadline
+from receiver.stores.postgres.deadline import StatementDeadline
 from receiver.stores.postgres.errors import translated
 from receiver.stores.postgres.translation import Translation
 
@@ -113,7 +113,7 @@ def _no_store(address: Address) -> StoreError:
 def _connected(address: Address, *, writes: bool) -> Iterator[tuple[PostgresConnection, Translation]]:
     """Connect for a block."""
     translate = Translation(address.schema)
-    deadline = Deadline(_PATIENCE, f"deadline {address.name}")
+    deadline = StatementDeadline(_PATIENCE, f"deadline {address.name}")
     try:
         with translated(address.name):
             connection = PostgresConnection(address, translate, deadline, writes=writes)

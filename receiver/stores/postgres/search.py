@@ -7,7 +7,7 @@ from receiver.core.clock import from_micros
 from receiver.core.search import SearchReach, Texts, texts_of
 from receiver.errors import StoreError
 from receiver.stores.postgres.connection import PostgresConnection
-from receiver.stores.postgres.database import Database
+from receiver.stores.postgres.database import PostgresDatabase
 from receiver.stores.postgres.statements import search as statements
 from receiver.stores.postgres.vectors import vector
 from receiver.stores.sql.compression import decoded
@@ -17,7 +17,7 @@ from receiver.stores.sql.connection import number
 class PostgresSearch:
     """A SearchIndex. Its commits are not synced: the mark for its progress is in the same database."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: PostgresDatabase) -> None:
         self.database = database
 
     async def make(self) -> None:

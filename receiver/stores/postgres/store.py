@@ -19,7 +19,7 @@ from receiver.stores.postgres.address import parse_address
 from receiver.stores.postgres.clock import database_clock
 from receiver.stores.postgres.connection import PostgresConnection
 from receiver.stores.postgres.controls import PostgresControls
-from receiver.stores.postgres.database import READING, STATEMENT_DEADLINE, SYNCED, UNSYNCED, Database
+from receiver.stores.postgres.database import READING, STATEMENT_DEADLINE, SYNCED, UNSYNCED, PostgresDatabase
 from receiver.stores.postgres.health import notes
 from receiver.stores.postgres.log import PostgresLog
 from receiver.stores.postgres.maintenance import PostgresMaintenance
@@ -62,7 +62,7 @@ class PostgresStore:
     @asynccontextmanager
     async def clock(self, clock: Clock) -> AsyncIterator[Clock]:
         """Open the clock of the database."""
-        connect = partial(Database, self._address, writes=False, deadline=self._append_deadline)
+        connect = partial(PostgresDatabase, self._address, writes=False, deadline=self._append_deadline)
         async with database_clock(connect, clock) as shown:
             yield shown
 
@@ -118,10 +118,10 @@ class PostgresStore:
         around: str = "",
         before_commit: str = "",
         deadline: timedelta = STATEMENT_DEADLINE,
-    ) -> AsyncIterator[Database]:
+    ) -> AsyncIterator[PostgresDatabase]:
         if create:
             await asyncio.to_thread(schema.prepare, self._address)
-        database = Database(
+        database = PostgresDatabase(
             self._address,
             writes=writes,
             begin=begin,

@@ -15,7 +15,7 @@ from receiver.testing import RunningEmulator, SteppedClock, open_emulator
 
 ORIGIN = "https://docs.acme.test"
 UNKNOWN = "019f2c10-0000-7000-8000-000000000001"
-NOT_YET = {"parse", "search", "extract", "extract_status", "agent", "agent_status", "cancel_agent"}
+NOT_YET = {"parse", "search"}
 """Operations that the emulator does not have. It answers them with 404."""
 
 
@@ -124,6 +124,25 @@ async def batches(caller: Caller) -> None:
     await caller.clock.settle()
 
 
+async def extractions_and_agents(caller: Caller) -> None:
+    """Start, status and result of both; the cancel of an agent."""
+    schema = {"type": "object", "properties": {"price": {"type": "number"}}}
+    caller.site["/offer"] = page("Price: 12 euros")
+    started = await caller.call("extract", [f"{ORIGIN}/offer"], schema_=schema, show_sources=True)
+    assert not (await caller.call("extract_status", started.id)).finished
+    await caller.clock.settle()
+    extracted = await caller.call("extract_status", started.id)
+    assert (extracted.status, extracted.data, extracted.tokens_used) == ("completed", {"price": 12}, 75)
+    assert extracted.sources == {"price": [f"{ORIGIN}/offer"]}
+    begun = await caller.call("agent", "the price", urls=[f"{ORIGIN}/offer"], schema_=schema)
+    assert begun.thread_turn == 1
+    await caller.clock.settle()
+    found = await caller.call("agent_status", begun.id)
+    assert (found.status, found.data, found.credits_used) == ("completed", {"price": 12}, 5)
+    with pytest.raises(Conflict, match="ended"):
+        await caller.call("cancel_agent", begun.id)
+
+
 async def monitors(caller: Caller) -> None:
     """Made, listed, read, changed, run, deleted; checks and their pages."""
     made = await caller.call(
@@ -163,6 +182,7 @@ async def test_each_operation_is_carried_out(kind: str) -> None:
         await crawls(caller)
         await batches(caller)
         await monitors(caller)
+        await extractions_and_agents(caller)
 
     operations = {name for name, value in vars(AsyncClient).items() if hasattr(value, "__wrapped__")}
     assert caller.called == operations - NOT_YET

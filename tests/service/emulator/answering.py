@@ -21,6 +21,7 @@ from receiver.service.emulator.parts import EmulatorBase, EmulatorParts
 from receiver.testing import SteppedClock
 from tests.service.emulator import schemas
 from tests.service.emulator.content.files import pdf
+from tests.service.emulator.research import schemas as research
 from tests.service.emulator.schemas import Schema
 
 Json = dict[str, Any]
@@ -63,6 +64,10 @@ ONCE: dict[tuple[str, str], Schema] = {
     ("POST", "/v1/scrape"): schemas.SCRAPE_V1,
     ("POST", "/v2/scrape"): schemas.SCRAPE_V2,
     ("GET", "/v2/scrape/{id}"): schemas.SCRAPE_V2,
+    ("POST", "/v1/search"): schemas.SEARCH_V1,
+    ("POST", "/v2/search"): schemas.SEARCH_V2,
+    ("POST", "/v2/parse"): schemas.PARSE,
+    ("GET", "/v2/parse/formats"): schemas.PARSE_FORMATS,
     ("POST", "/v1/map"): schemas.MAP_V1,
     ("POST", "/v2/map"): schemas.MAP_V2,
     ("POST", "/v2/crawl/params-preview"): schemas.PREVIEW,
@@ -74,6 +79,13 @@ ONCE: dict[tuple[str, str], Schema] = {
     ("POST", "/v2/monitor/{id}/run"): schemas.MONITOR_RUN,
     ("GET", "/v2/monitor/{id}/checks"): schemas.CHECK_LIST,
     ("GET", "/v2/monitor/{id}/checks/{checkId}"): schemas.CHECK_ANSWER,
+    ("POST", "/v2/agent"): research.AGENT_STARTED,
+    ("GET", "/v2/agent"): research.AGENT_LIST,
+    ("GET", "/v2/agent/{id}"): research.AGENT_STATUS,
+    ("DELETE", "/v2/agent/{id}"): schemas.SUCCESS,
+    ("GET", "/v2/agent/{id}/trace"): research.AGENT_TRACE,
+    ("GET", "/v2/agent/{id}/snapshots/{snapshotId}"): research.AGENT_SNAPSHOT,
+    ("GET", "/v2/agent/threads/{id}"): research.AGENT_THREAD,
     ("GET", "/v1/team/credit-usage"): schemas.usage(
         "remaining_credits", "plan_credits", "billing_period_start", "billing_period_end"
     ),
@@ -93,6 +105,8 @@ ONCE: dict[tuple[str, str], Schema] = {
 def of_version(version: str, document: Schema) -> dict[tuple[str, str], Schema]:
     """Return the answers of the operations that both versions have, with the documents of one of them."""
     found: dict[tuple[str, str], Schema] = {
+        ("POST", f"/{version}/extract"): research.EXTRACT_STARTED,
+        ("GET", f"/{version}/extract/{{id}}"): research.EXTRACT_STATUS,
         ("GET", f"/{version}/crawl/active"): schemas.ACTIVE_CRAWLS,
         ("GET", f"/{version}/crawl/ongoing"): schemas.ACTIVE_CRAWLS,
         ("GET", f"/{version}/team/credit-usage/historical"): schemas.history("creditsUsed"),
@@ -110,11 +124,22 @@ def of_version(version: str, document: Schema) -> dict[tuple[str, str], Schema]:
     return found
 
 
-ANSWERS = {**ONCE, **of_version("v1", schemas.DOCUMENT_V1), **of_version("v2", schemas.DOCUMENT_V2)}
+SESSIONS: dict[tuple[str, str], Schema] = {
+    ("POST", "/v2/scrape/{id}/interact"): schemas.CODE_RUN,
+    ("DELETE", "/v2/scrape/{id}/interact"): schemas.SESSION_ENDED,
+}
+for _path in ("/v2/browser", "/v2/interact"):
+    SESSIONS |= {
+        ("POST", _path): schemas.SESSION,
+        ("GET", _path): schemas.SESSIONS,
+        ("POST", f"{_path}/{{id}}/execute"): schemas.CODE_RUN,
+        ("DELETE", f"{_path}/{{id}}"): schemas.SESSION_ENDED,
+    }
+ANSWERS = {**ONCE, **SESSIONS, **of_version("v1", schemas.DOCUMENT_V1), **of_version("v2", schemas.DOCUMENT_V2)}
 """The answer of each operation that succeeds."""
 EVENTS = {
-    "v1": schemas.events(schemas.DOCUMENT_V1),
-    "v2": schemas.events(schemas.DOCUMENT_V2),
+    "v1": schemas.events(schemas.DOCUMENT_V1) | research.EVENTS,
+    "v2": schemas.events(schemas.DOCUMENT_V2) | research.EVENTS,
 }
 
 
@@ -213,7 +238,7 @@ async def checked_service(**options: Any) -> AsyncIterator[CheckedService]:
             yield parts
 
     sites: Mapping[str, Any] = {ORIGIN: pages}
-    given: Json = {"sites": sites, "webhook_secret": SECRET, "seed": 1, "bundled_site": False}
+    given: Json = {"sites": sites, "webhook_secret": SECRET, "seed": 1, "bundled_site": False, "browser": False}
     transport = httpx.MockTransport(answer)
     emulator = Emulator(EmulatorOptions(**(given | options)), clock=clock, transport=transport, parts=(families,))
     async with emulator.lifespan():

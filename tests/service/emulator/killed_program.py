@@ -1,20 +1,25 @@
-"""A program that tests kill: `python -m tests.service.emulator.killed_program crawl|put STATE HOOK`.
+"""A program that tests kill: `python -m tests.service.emulator.killed_program crawl|check|put STATE HOOK`.
 
-It crawls a made site, or puts webhooks into the outbox, and prints a line for each that is kept.
+It crawls a made site, checks it by a monitor, or puts webhooks into the outbox, and prints a line for what is kept.
 """
 
 import asyncio
 import sys
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any
 
 from receiver.core.clock import SystemClock
 from receiver.service.emulator.account.credits import SCHEMA as CREDIT_SCHEMA
 from receiver.service.emulator.account.credits import CreditLedger
+from receiver.service.emulator.activity import Activity
 from receiver.service.emulator.contracts import WebhookTarget
 from receiver.service.emulator.ids import IdSource
 from receiver.service.emulator.jobs.engine import JobEngine
+from receiver.service.emulator.jobs.quiet_crawl import QuietCrawler
 from receiver.service.emulator.jobs.site_rules import SiteRules
+from receiver.service.emulator.monitors import table as monitor_tables
+from receiver.service.emulator.monitors.service import Monitors
 from receiver.service.emulator.state.database import StateDatabase
 from receiver.service.emulator.webhooks.outbox import Outbox
 from receiver.service.emulator.wire.plans import CrawlPlan
@@ -57,10 +62,53 @@ async def open_jobs(stack: AsyncExitStack, state: Path) -> tuple[JobEngine, Outb
     return engine, outbox
 
 
+async def open_monitors(stack: AsyncExitStack, state: Path) -> tuple[Monitors, Outbox]:
+    """Open monitors over the made site."""
+    clock = SystemClock()
+    ids = IdSource(clock)
+
+    async def open_site(plan: CrawlPlan) -> SiteRules:
+        return MadeRules()
+
+    schemas = (*SCHEMAS, CREDIT_SCHEMA, monitor_tables.SCHEMA)
+    database = await stack.enter_async_context(StateDatabase(state, schemas))
+    outbox = await stack.enter_async_context(Outbox(database, clock=clock, ids=ids))
+    scraper = MadeScraper(made_site(), ids)
+    monitors = Monitors(
+        database=database,
+        scraper=scraper,
+        events=outbox,
+        account=CreditLedger(database, clock, initial=CREDITS),
+        clock=clock,
+        ids=ids,
+        sites=QuietCrawler(database, scraper, open_site, clock=clock, activity=Activity()),
+    )
+    return await stack.enter_async_context(monitors), outbox
+
+
+def made_monitor(hook: str) -> dict[str, Any]:
+    """Return a monitor of one half of the pages by their URLs, and of all of them by a crawl."""
+    listed = [f"{SITE}/{number}" for number in range(PAGES // 2)]
+    return {
+        "name": "The made site",
+        "schedule": {"cron": "0 0 1 1 *"},
+        "webhook": hook,
+        "targets": [
+            {"type": "scrape", "urls": listed},
+            {"type": "crawl", "url": f"{SITE}/0", "crawlOptions": {"sitemap": "skip"}},
+        ],
+    }
+
+
 async def main(what: str, state: Path, hook: str) -> None:
     """Work until somebody kills the program."""
     target = WebhookTarget(hook)
     async with AsyncExitStack() as stack:
+        if what == "check":
+            monitors, _ = await open_monitors(stack, state)
+            monitor = await monitors.create(TEAM, made_monitor(hook))
+            _tell(f"{monitor['id']} {(await monitors.run(TEAM, monitor['id']))['id']}")
+            await asyncio.Event().wait()
         engine, outbox = await open_jobs(stack, state)
         if what == "crawl":
             job = await engine.start(CrawlPlan(url=f"{SITE}/0", webhook=target, sitemap="skip"), TEAM)

@@ -1,8 +1,10 @@
 """A small web for tests of the emulator's scraper and monitors, and stand-ins for what they talk to."""
 
 import asyncio
+import json
+import sqlite3
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,8 @@ from receiver.service.emulator.scraping import cache, history, kept
 from receiver.service.emulator.scraping.ports import AddressGuard, ReadPage
 from receiver.service.emulator.scraping.scraper import PageScraper
 from receiver.service.emulator.state.database import StateDatabase
+from receiver.service.emulator.webhooks.table import PreparedDelivery
+from receiver.service.emulator.working.processes import HeavyWork, WorkProcesses
 
 Json = dict[str, Any]
 HOME = "https://shop.example/"
@@ -39,11 +43,15 @@ class Web:
     failures: dict[str, Exception] = field(default_factory=dict)
     fetched: list[str] = field(default_factory=list)
     gate: asyncio.Event | None = None
+    shut_after: int | None = None
+    """After so many pages the gate is shut."""
 
     def show(self, text: str, url: str = HOME) -> None:
         self.pages[url] = page_of(text)
 
     async def fetch(self, plan: ScrapePlan) -> FetchedPage:
+        if self.gate is not None and len(self.fetched) == self.shut_after:
+            self.gate.clear()
         self.fetched.append(plan.url)
         if self.gate is not None:
             await self.gate.wait()
@@ -72,6 +80,7 @@ class Scene:
     web: Web
     clock: VirtualClock
     database: StateDatabase
+    work: HeavyWork
 
     async def scrape(self, url: str = HOME, *formats: str | Json, team: str = TEAM, **options: Any) -> Json:
         page = await self.scraper.scrape(plan_of(url, *formats, **options), history_team=team)
@@ -95,13 +104,17 @@ async def scene(
     guard: AddressGuard | None = None,
     model: LanguageModel | None = None,
     read: ReadPage | None = None,
+    work: HeavyWork | None = None,
     max_concurrency: int = 10,
     schemas: tuple[str, ...] = (),
     refuses: bool = False,
 ) -> AsyncIterator[Scene]:
     clock = clock or VirtualClock()
     web = Web(clock)
-    async with StateDatabase(file, (*SCHEMAS, *schemas)) as database, PageReaders() as readers:
+    async with AsyncExitStack() as stack:
+        database = await stack.enter_async_context(StateDatabase(file, (*SCHEMAS, *schemas)))
+        processes = await stack.enter_async_context(WorkProcesses())
+        readers = await stack.enter_async_context(PageReaders(processes))
         scraper = PageScraper(
             fetch=web.fetch,
             read=read or readers.read,
@@ -110,10 +123,11 @@ async def scene(
             ids=IdSource(clock, 1),
             guard=guard,
             model=model,
+            work=work or processes,
             max_concurrency=max_concurrency,
             refuses=refuses,
         )
-        yield Scene(scraper, web, clock, database)
+        yield Scene(scraper, web, clock, database, work or processes)
 
 
 async def failure_of(scraping: Any) -> ScrapeFailed:
@@ -139,14 +153,20 @@ class Purse:
         self.charged.append(amount)
         self.credits = max(0, self.credits - amount)
 
+    def charge_within(self, connection: sqlite3.Connection, team: str, amount: int) -> None:
+        self.charged.append(amount)
+        self.credits = max(0, self.credits - amount)
+
 
 @dataclass(slots=True)
 class Mailbox:
     """Keeps events in place of sending them."""
 
     events: list[Json] = field(default_factory=list)
+    woken: list[str] = field(default_factory=list)
+    full_after: int | None = None
 
-    async def put(
+    def prepare(
         self,
         target: WebhookTarget | None,
         event_type: str,
@@ -155,9 +175,30 @@ class Mailbox:
         success: bool = True,
         data: list[Json] | None = None,
         error: str | None = None,
-    ) -> None:
-        if target is not None:
-            self.events.append({"type": event_type, "id": job_id, "success": success, "data": data, "error": error})
+    ) -> PreparedDelivery | None:
+        if target is None:
+            return None
+        event = {"type": event_type, "id": job_id, "success": success, "data": data, "error": error}
+        return PreparedDelivery(
+            id=f"{job_id}-{len(self.events)}",
+            url=target.url,
+            headers={},
+            type=event_type,
+            job_id=job_id,
+            body=json.dumps(event).encode(),
+            copies=1,
+            state="attempt",
+            created_at=VirtualClock().now(),
+            due_at=None,
+        )
+
+    def keep(self, connection: sqlite3.Connection, *prepared: PreparedDelivery | None) -> None:
+        if len(self.events) == self.full_after:
+            raise sqlite3.OperationalError("database or disk is full")
+        self.events += [json.loads(one.body or b"") for one in prepared if one is not None]
+
+    def wake(self, *prepared: PreparedDelivery | None) -> None:
+        self.woken += [one.type for one in prepared if one is not None]
 
     def of(self, event_type: str) -> list[Json]:
         return [one for one in self.events if one["type"] == event_type]

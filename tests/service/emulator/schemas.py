@@ -117,8 +117,60 @@ DOCUMENT_V1 = _document(CHANGE_TRACKING_V1)
 """Section Scrape response, `data`."""
 DOCUMENT_V2 = _document(CHANGE_TRACKING_V2)
 
+_FILE_METADATA = {**METADATA, "required": ["statusCode", "contentType", "scrapeId", "creditsUsed"]}
+PARSE = _answer(
+    "data",
+    data={**DOCUMENT_V2, "properties": {**DOCUMENT_V2["properties"], "metadata": _FILE_METADATA}},
+    warning=_TEXT,
+)
+"""A file has the document of a page, without URLs."""
+PARSE_FORMATS = _answer(
+    "data",
+    data=_table(
+        ("formats",),
+        formats=_list(
+            _table(
+                ("format", "kind", "extensions", "mimeTypes", "available"),
+                format=_TEXT,
+                kind={"enum": ["html", "document"]},
+                extensions=_TEXTS,
+                mimeTypes=_TEXTS,
+                available=_YES_OR_NO,
+            )
+        ),
+    ),
+)
+
 SCRAPE_V1 = _answer("data", data=DOCUMENT_V1)
 SCRAPE_V2 = _answer("data", data=DOCUMENT_V2, warning=_TEXT)
+_ADDRESSES = {"cdpUrl": _TEXT, "liveViewUrl": _TEXT, "interactiveLiveViewUrl": _TEXT}
+SESSION = _answer("id", "expiresAt", *_ADDRESSES, id=_UUID, expiresAt=_MOMENT, warning=_TEXT, **_ADDRESSES)
+"""The answer to the start of a browser session."""
+SESSIONS = _answer(
+    "sessions",
+    sessions=_list(
+        _table(
+            ("id", "status", "streamWebView", "createdAt", "lastActivity", *_ADDRESSES),
+            id=_UUID,
+            status={"enum": ["active", "destroyed"]},
+            streamWebView=_YES_OR_NO,
+            createdAt=_MOMENT,
+            lastActivity=_MOMENT,
+            **_ADDRESSES,
+        )
+    ),
+)
+CODE_RUN = _answer(
+    *("stdout", "result", "stderr", "exitCode", "killed"),
+    stdout=_TEXT,
+    result=_TEXT,
+    stderr=_TEXT,
+    output=_TEXT,
+    exitCode=_NUMBER,
+    killed=_YES_OR_NO,
+    truncated=_YES_OR_NO,
+)
+SESSION_ENDED = _answer("sessionDurationMs", "creditsBilled", sessionDurationMs=_NUMBER, creditsBilled=_NUMBER)
 SUCCESS = _answer()
 """An answer that says nothing more."""
 CANCELLED = _answer("status", status={"const": "cancelled"})
@@ -167,6 +219,53 @@ PREVIEW = _answer("data", data=_table(("url",), url=_TEXT, includePaths=_TEXTS, 
 """The options that the prompt of a crawl stands for."""
 MAP_V1 = _answer("links", links=_TEXTS, warning=_TEXT)
 MAP_V2 = _answer("links", links=_list(_table(("url",), url=_TEXT, title=_TEXT, description=_TEXT)), warning=_TEXT)
+
+_WEB_HIT = _table(
+    ("url", "title", "description", "position"),
+    url=_TEXT,
+    title=_TEXT,
+    description=_TEXT,
+    position=_NUMBER,
+    category=_TEXT,
+    markdown=_TEXT,
+    metadata={"type": "object"},
+)
+_NEWS_HIT = _table(
+    ("title", "url", "snippet", "position"),
+    title=_TEXT,
+    url=_TEXT,
+    snippet=_TEXT,
+    date=_TEXT,
+    imageUrl=_TEXT,
+    position=_NUMBER,
+)
+_IMAGE_HIT = _table(
+    ("title", "imageUrl", "url", "position"),
+    title=_TEXT,
+    imageUrl=_TEXT,
+    imageWidth=_NUMBER,
+    imageHeight=_NUMBER,
+    url=_TEXT,
+    position=_NUMBER,
+)
+SEARCH_V2 = _answer(
+    "data",
+    "creditsUsed",
+    "id",
+    data={
+        **_table((), web=_list(_WEB_HIT), news=_list(_NEWS_HIT), images=_list(_IMAGE_HIT)),
+        "additionalProperties": False,
+    },
+    creditsUsed=_NUMBER,
+    id=_UUID,
+    warning=_TEXT,
+)
+SEARCH_V1 = _answer(
+    "data",
+    data=_list(_table(("url", "title", "description"), url=_TEXT, title=_TEXT, description=_TEXT, markdown=_TEXT)),
+    id=_UUID,
+    warning=_TEXT,
+)
 
 SUMMARY = _table(
     ("changed", "error", "new", "removed", "same", "totalPages"),
@@ -347,9 +446,13 @@ def _event(items: Schema | None, success: Schema = _YES_OR_NO) -> Schema:
     return {**schema, "additionalProperties": False}
 
 
+def _with_error(schema: Schema) -> Schema:
+    return {**schema, "required": [*schema["required"], "error"]}
+
+
 def _page_event(document: Schema) -> Schema:
     failed = _event(_ERROR_PAGE, {"const": False})
-    return {"anyOf": [_event(document, {"const": True}), {**failed, "required": [*failed["required"], "error"]}]}
+    return {"anyOf": [_event(document, {"const": True}), _with_error(failed)]}
 
 
 def events(document: Schema) -> dict[str, Schema]:

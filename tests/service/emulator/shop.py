@@ -45,7 +45,8 @@ class Shop:
 async def shop(**options: Any) -> AsyncIterator[Shop]:
     """Serve an emulator of the site on a free port."""
     pages: dict[str, str | bytes] = {"/about": ABOUT}
-    emulator = Emulator(EmulatorOptions(sites={SHOP: pages}, bundled_site=False, seed=1, **options))
+    sites = {SHOP: pages, **options.pop("sites", {})}
+    emulator = Emulator(EmulatorOptions(sites=sites, bundled_site=False, seed=1, **options))
     config = uvicorn.Config(emulator, port=0, log_level="critical", lifespan="on", ws="websockets-sansio")
     server = uvicorn.Server(config)
     serving = asyncio.create_task(server.serve())

@@ -15,7 +15,7 @@ import pytest
 
 from receiver.service.emulator.jobs.records import EmulatedJobState
 from tests.doubles import eventually, soon, turns
-from tests.service.emulator.killed_program import CREDITS, PAGES, open_jobs
+from tests.service.emulator.killed_program import CREDITS, PAGES, open_jobs, open_monitors
 from tests.service.emulator.world import SITE, TEAM
 
 
@@ -111,6 +111,32 @@ async def test_a_crawl_goes_on_after_a_kill(tmp_path: Path, hook: Hook, seen: in
     assert sorted(sources) == sorted(f"{SITE}/{number}" for number in range(PAGES))
     types = Counter({event["webhookId"]: event["type"] for event in hook.events}.values())
     assert types == {"crawl.started": 1, "crawl.page": PAGES, "crawl.completed": 1}
+
+
+@pytest.mark.parametrize("seen", [1, 150, 250])
+async def test_a_check_goes_on_after_a_kill(tmp_path: Path, hook: Hook, seen: int) -> None:
+    """Each page is recorded and paid for once; each URL has one event, and the end of the check has one."""
+    state = tmp_path / "emulator.db"
+    async with killed_at_the_end("check", state, hook.url) as lines:
+        monitor_id, check_id = (await soon(lines.readline())).decode().split()
+        await eventually(lambda: len(hook.events) >= seen)
+
+    async with AsyncExitStack() as stack:
+        monitors, outbox = await open_monitors(stack, state)
+        await soon(monitors.over())
+        await soon(_delivered(outbox))
+        check = await monitors.check(TEAM, monitor_id, check_id)
+        pages = await monitors.pages(check_id, 2 * PAGES, 0, None)
+    with closing(sqlite3.connect(state)) as connection:
+        (remaining,) = connection.execute("SELECT remaining FROM team_credits").fetchone()
+
+    urls = [f"{SITE}/{number}" for number in range(PAGES)]
+    assert (check["status"], check["summary"]["totalPages"]) == ("completed", PAGES + PAGES // 2)
+    assert sorted(page["url"] for page in pages) == sorted(urls[: PAGES // 2] + urls)
+    assert CREDITS - remaining == check["actualCredits"] == PAGES + PAGES // 2
+    told = {event["webhookId"]: event for event in hook.events}.values()
+    assert sorted(event["data"][0]["url"] for event in told if event["type"] == "monitor.page") == sorted(urls)
+    assert Counter(event["type"] for event in told) == {"monitor.page": PAGES, "monitor.check.completed": 1}
 
 
 async def _delivered(outbox: Any) -> None:

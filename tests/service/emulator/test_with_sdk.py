@@ -59,11 +59,12 @@ async def test_version_1_scrapes_extracts_and_tracks(one: Shop) -> None:
     assert extracted.json_field == {"name": "City bike", "price": 6}
 
 
-async def test_failures_become_the_sdks_errors(one: Shop) -> None:
-    with pytest.raises(BadRequestError):
-        await one.call("scrape", f"{SHOP}/", actions=[{"type": "wait", "milliseconds": 1}])
-    with pytest.raises(FirecrawlError, match="cache"):
-        await one.call("scrape", f"{SHOP}/", lockdown=True)
+async def test_failures_become_the_sdks_errors() -> None:
+    async with shop(browser=False) as one:
+        with pytest.raises(BadRequestError):
+            await one.call("scrape", f"{SHOP}/", actions=[{"type": "wait", "milliseconds": 1}])
+        with pytest.raises(FirecrawlError, match="cache"):
+            await one.call("scrape", f"{SHOP}/", lockdown=True)
 
 
 async def test_a_monitor_lives_through_every_call(one: Shop) -> None:

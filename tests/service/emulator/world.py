@@ -5,7 +5,7 @@ import json
 import sqlite3
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -17,13 +17,14 @@ from receiver.service.emulator.activity import Activity
 from receiver.service.emulator.api.batch import batch_operations
 from receiver.service.emulator.api.calls import Answer, ApiCall, ApiOperation
 from receiver.service.emulator.api.crawl import crawl_operations
-from receiver.service.emulator.contracts import WebhookTarget
+from receiver.service.emulator.contracts import JobFaults, WebhookTarget
 from receiver.service.emulator.failures import ScrapeFailed, TooManyAtOnce
 from receiver.service.emulator.ids import IdSource, open_ids
 from receiver.service.emulator.jobs import engine as jobs
 from receiver.service.emulator.jobs.engine import JobEngine
 from receiver.service.emulator.jobs.records import JobRecord
 from receiver.service.emulator.jobs.site_rules import LinkDenial, SiteRules
+from receiver.service.emulator.json_text import to_json
 from receiver.service.emulator.scrapes import ScrapedPage, ScrapePlan
 from receiver.service.emulator.state.database import StateDatabase
 from receiver.service.emulator.webhooks import table
@@ -254,7 +255,8 @@ class World:
             base_url="http://127.0.0.1:3002",
             **more,
         )
-        return await operation.handle(call)
+        answer = await operation.handle(call)
+        return replace(answer, body=json.loads(to_json(answer.body)))
 
 
 def _found(operations: Sequence[ApiOperation], method: str, path: str) -> tuple[ApiOperation, dict[str, str]]:
@@ -281,6 +283,7 @@ async def open_world(
     secret: str | None = None,
     to_private: bool = True,
     network_clock: VirtualClock | None = None,
+    faults: JobFaults | None = None,
 ) -> AsyncIterator[World]:
     """Open jobs and webhooks over a made site."""
     clock = clock or VirtualClock()
@@ -317,6 +320,7 @@ async def open_world(
                 open_site=open_site,
                 max_concurrency=max_concurrency,
                 activity=activity,
+                faults=faults,
             )
         )
         yield World(clock, activity, database, scraper, made_rules, account, endpoint, outbox, engine, ids)

@@ -11,7 +11,7 @@ from receiver.core.ports.queue import WorkQueue
 from receiver.core.retention import PruneRule
 from receiver.core.types import DeliveryState, WorkerId
 from receiver.core.work import Hold, NewWork
-from receiver.stores.postgres.database import Database
+from receiver.stores.postgres.database import PostgresDatabase
 from receiver.stores.postgres.dialect import WRITES, writes
 from receiver.stores.postgres.queue import PostgresQueue
 from receiver.stores.postgres.store import PostgresStore
@@ -51,10 +51,10 @@ async def workers(gate: Gate, count: int, by: Writes = WRITES) -> AsyncIterator[
         yield opened, [PostgresQueue(database_of(queue), by) for queue in queues]
 
 
-def database_of(queue: WorkQueue) -> Database:
+def database_of(queue: WorkQueue) -> PostgresDatabase:
     """Return what a queue writes to."""
     assert isinstance(queue, PostgresQueue)
-    assert isinstance(queue.database, Database)
+    assert isinstance(queue.database, PostgresDatabase)
     return queue.database
 
 

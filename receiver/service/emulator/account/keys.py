@@ -11,6 +11,15 @@ _SCHEME = "bearer "
 OPEN_TEAM = "00000000-0000-4000-8000-000000000000"
 """The team of calls without a key, where those pass."""
 
+_ANY_KEY = (
+    "This emulator of the service takes every key: send any text in the header `Authorization: Bearer fc-any`, or "
+    "POST email, agent_name and accept_terms to /v2/agent-signup for a key of your own."
+)
+_KNOWN_KEYS = (
+    "This emulator of the service takes the keys that it was started with, by `receiver emulate --key`. "
+    "It makes none itself: ask whoever started it."
+)
+
 
 class ApiKeys:
     """Without configured keys every key passes. Each key has a team of its own."""
@@ -24,17 +33,22 @@ class ApiKeys:
         """Whether a caller needs to know nothing."""
         return self._open_access or not self._keys
 
+    @property
+    def advice(self) -> str:
+        """How a caller without a key gets one, for people and agents."""
+        return _ANY_KEY if self.anyone_passes else _KNOWN_KEYS
+
     def team_of(self, authorization: str | None) -> str:
         """Return the id of the team for an Authorization header. CallRefused with status 401 refuses it."""
         key = _bearer(authorization)
         if not key:
             if self._open_access:
                 return OPEN_TEAM
-            raise CallRefused(401, "Unauthorized: Token missing")
+            raise CallRefused(401, "Unauthorized: Token missing", hints=[self.advice])
         given = key.encode("utf-8", "surrogateescape")
         fitting = [known for known in self._keys if hmac.compare_digest(given, known)]
         if self._keys and not fitting:
-            raise CallRefused(401, "Unauthorized: Invalid token")
+            raise CallRefused(401, "Unauthorized: Invalid token", hints=[self.advice])
         return team_of_key(given)
 
 

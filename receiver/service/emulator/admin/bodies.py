@@ -1,7 +1,7 @@
 """The bodies of the admin API."""
 
 from datetime import timedelta
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, StrictInt
 
@@ -56,6 +56,19 @@ class WebhookFaultBody(Request):
     """How long each is held back, on the emulator's clock: seconds, or a text such as `5m`."""
     shuffle: Span = timedelta(0)
     """The most that each is held back besides, by chance, so that they change places."""
+
+
+class JobFaultBody(Request):
+    """Jobs that are to fail."""
+
+    job: Literal["crawl", "batch_scrape", "*"]
+    """The kind of the jobs."""
+    times: _Times = 1
+    """How many jobs it meets."""
+    after: Annotated[StrictInt, Field(ge=0, le=MAX_TIMES)] = 0
+    """How many pages of a job end before."""
+    error: Annotated[str, Field(max_length=2000)] | None = None
+    """Why the job fails; a usual text without it."""
 
 
 class ClockBody(Request):

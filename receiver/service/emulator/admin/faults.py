@@ -1,4 +1,4 @@
-"""InjectedFaults that somebody asked for: answers of the API, and the ways of webhooks."""
+"""InjectedFaults that somebody asked for: answers of the API, the ways of webhooks, and jobs that fail."""
 
 import random
 from dataclasses import dataclass, field
@@ -6,11 +6,13 @@ from datetime import timedelta
 from fnmatch import fnmatchcase
 from typing import Any
 
+from receiver.service.emulator.contracts import JobFailure
 from receiver.service.emulator.failures import CallRefused
 from receiver.service.emulator.webhooks.treatments import AS_USUAL, Treatment
 
 Json = dict[str, Any]
 
+_JOB_FAILED = "The job failed, because a fault was asked for"
 _TEXTS = {
     400: "Bad Request",
     401: "Unauthorized: Invalid token",
@@ -89,9 +91,28 @@ class WebhookFault:
         }
 
 
+@dataclass(slots=True, kw_only=True)
+class JobFault:
+    """The next jobs of a kind fail."""
+
+    job: str
+    """`crawl`, `batch_scrape`, or `*` for both."""
+    times: int = 1
+    """How many jobs it still meets."""
+    after: int = 0
+    """How many pages of the job end before."""
+    error: str | None = None
+    """Why the job fails; a usual text without it."""
+
+    def as_json(self) -> Json:
+        """Return the fault as the admin API gives it."""
+        fields = {"job": self.job, "times": self.times, "after": self.after, "error": self.error}
+        return {name: value for name, value in fields.items() if value is not None}
+
+
 @dataclass(slots=True)
 class InjectedFaults:
-    """All faults that are still to come. The oldest that fits is taken. A WebhookTreatments."""
+    """All faults that are still to come. The oldest that fits is taken. A WebhookTreatments and a JobFaults."""
 
     chance: random.Random
     """Draws how long shuffled webhooks are held back."""
@@ -99,6 +120,8 @@ class InjectedFaults:
     """InjectedFaults of the API."""
     webhooks: list[WebhookFault] = field(default_factory=list)
     """InjectedFaults on the way of webhooks."""
+    jobs: list[JobFault] = field(default_factory=list)
+    """InjectedFaults of jobs."""
 
     def take(self, method: str, path: str, limit: str) -> CallFault | None:
         """Return the fault that the next call of an operation meets, and count it; None for the usual answer."""
@@ -118,6 +141,15 @@ class InjectedFaults:
                 return Treatment(fault.copies, fault.late + fault.shuffle * self.chance.uniform(0, 1))
         return AS_USUAL
 
+    def choose_job(self, kind: str) -> JobFailure | None:
+        """Return how the job that starts now fails, and count it."""
+        for fault in self.jobs:
+            if fault.job in ("*", kind):
+                fault.times -= 1
+                self.jobs = [one for one in self.jobs if one.times > 0]
+                return JobFailure(fault.after, fault.error or _JOB_FAILED)
+        return None
+
     def forget_all(self) -> None:
         """Let everything take its usual way."""
-        self.calls, self.webhooks = [], []
+        self.calls, self.webhooks, self.jobs = [], [], []

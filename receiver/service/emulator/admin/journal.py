@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import takewhile
 from typing import Any
 
 from receiver.service.emulator.times import wire_time
@@ -15,6 +16,8 @@ MAX_ENTRIES = 1_000
 """Calls that are remembered."""
 MAX_SHOWN_BODY = 8_192
 """Characters of a body that are kept; of a longer one only the first are."""
+_MAX_SHOWN_VALUES = MAX_SHOWN_BODY
+"""Values of a body that are looked at: each has at least one character."""
 _SECRET_KEYS = frozenset({"headers", "password", "token", "secret", "authorization", "apikey"})
 """Keys whose values may be secrets, in lower case."""
 _HIDDEN = "…"
@@ -122,18 +125,23 @@ class Journal:
 def _shown(body: Mapping[str, Any]) -> str:
     if not body:
         return ""
-    text = json.dumps(_masked(dict(body)), ensure_ascii=False, separators=(",", ":"))
+    text = json.dumps(_masked(dict(body), [_MAX_SHOWN_VALUES]), ensure_ascii=False, separators=(",", ":"))
     return text if len(text) <= MAX_SHOWN_BODY else f"{text[:MAX_SHOWN_BODY]}{_HIDDEN}"
 
 
-def _masked(value: Any) -> Any:
+def _masked(value: Any, left: list[int]) -> Any:
+    """Return a value without its secrets, as far as it can be shown; `left` is how many more values can."""
+    left[0] -= 1
     match value:
         case dict():
             return {
-                key: _hidden(item) if key.lower() in _SECRET_KEYS else _masked(item) for key, item in value.items()
+                key: _hidden(item) if key.lower() in _SECRET_KEYS else _masked(item, left)
+                for key, item in takewhile(lambda _: left[0] > 0, value.items())
             }
         case list():
-            return [_masked(item) for item in value]
+            return [_masked(item, left) for item in takewhile(lambda _: left[0] > 0, value)]
+        case str():
+            return value[: MAX_SHOWN_BODY + 1]
     return value
 
 

@@ -8,8 +8,14 @@ from typing import Any, Protocol
 
 from receiver.service.emulator.account.credits import CreditLedger
 from receiver.service.emulator.account.keys import team_of_key
-from receiver.service.emulator.admin.bodies import CallFaultBody, ClockBody, CreditsBody, WebhookFaultBody
-from receiver.service.emulator.admin.faults import CallFault, InjectedFaults, WebhookFault
+from receiver.service.emulator.admin.bodies import (
+    CallFaultBody,
+    ClockBody,
+    CreditsBody,
+    JobFaultBody,
+    WebhookFaultBody,
+)
+from receiver.service.emulator.admin.faults import CallFault, InjectedFaults, JobFault, WebhookFault
 from receiver.service.emulator.admin.journal import Journal
 from receiver.service.emulator.admin.manual import manual
 from receiver.service.emulator.clock import EmulatorClock
@@ -109,8 +115,10 @@ class AdminOperations:
         }
 
     async def _list_faults(self, body: Json, query: Mapping[str, str]) -> Json:
-        calls = [one.as_json() for one in self.faults.calls]
-        return {"success": True, "faults": calls + [one.as_json() for one in self.faults.webhooks]}
+        faults = [one.as_json() for one in self.faults.calls]
+        faults += [one.as_json() for one in self.faults.webhooks]
+        faults += [one.as_json() for one in self.faults.jobs]
+        return {"success": True, "faults": faults}
 
     async def _add_fault(self, body: Json, query: Mapping[str, str]) -> Json:
         if "webhook" in body:
@@ -124,6 +132,8 @@ class AdminOperations:
                     shuffle=webhook.shuffle,
                 )
             )
+        elif "job" in body:
+            self.faults.jobs.append(JobFault(**read_body(JobFaultBody, body, _POLICY).model_dump()))
         else:
             call = read_body(CallFaultBody, body, _POLICY)
             self.faults.calls.append(CallFault(**call.model_dump()))
@@ -138,6 +148,7 @@ class AdminOperations:
 
     async def _move_clock(self, body: Json, query: Mapping[str, str]) -> Json:
         duration: timedelta = read_body(ClockBody, body, _POLICY).advance
+        await self._settled_soon()
         await self.clock.advance(duration, self._settled_soon)
         return await self._tell_clock(body, query)
 

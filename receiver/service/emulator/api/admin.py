@@ -38,13 +38,13 @@ class AdminEndpoint:
             if handle is None:
                 raise _unknown(method, path, [known for known, place in self._table if place == path])
             body = without_nulls(await read_json(request)) if method == "POST" else {}
-            return reply(await handle(body, dict(request.query_params)))
+            return await reply(await handle(body, dict(request.query_params)))
         except CallRefused as exc:
-            return reply(refusal_body(exc), exc.status, exc.headers)
+            return await reply(refusal_body(exc), exc.status, exc.headers)
         except Exception as exc:
             identity = self._ids.new()
             log.error("emulated_call_failed", extra={"id": identity, "path": path}, exc_info=exc)
-            return reply(unknown_error_body(identity), 500)
+            return await reply(unknown_error_body(identity), 500)
 
 
 def _require_local(request: HttpRequest) -> None:

@@ -15,8 +15,9 @@ from receiver.core.clock import Clock
 from receiver.core.log_lines import event_log
 from receiver.service.emulator.account.charges import affordable, require_credits
 from receiver.service.emulator.account.idempotency import HEADER, IdempotencyKeys
-from receiver.service.emulator.account.keys import ApiKeys
+from receiver.service.emulator.account.keys import OPEN_TEAM, ApiKeys
 from receiver.service.emulator.account.rates import RateLimits
+from receiver.service.emulator.address import PublicAddress
 from receiver.service.emulator.admin.faults import InjectedFaults
 from receiver.service.emulator.admin.journal import Journal
 from receiver.service.emulator.api.callers import is_foreign_page
@@ -67,6 +68,8 @@ class CallGate:
     """The emulator's clock."""
     ids: IdSource
     """Names faults of ours."""
+    address: PublicAddress
+    """Is told how callers write the emulator's address."""
 
 
 @dataclass(slots=True)
@@ -122,7 +125,7 @@ class Dispatcher:
 
     async def _respond(self, request: HttpRequest, notes: _CallNotes) -> Response:
         if self._gate.keys.anyone_passes and is_foreign_page(request):
-            return reply(refusal_body(CallRefused(403, _NO_FOREIGN_PAGES)), 403)
+            return await reply(refusal_body(CallRefused(403, _NO_FOREIGN_PAGES)), 403)
         if request.method == "OPTIONS":
             asked = request.headers.get("access-control-request-headers", "*")
             return Response(status_code=204, headers={**PREFLIGHT, "Access-Control-Allow-Headers": asked})
@@ -146,7 +149,7 @@ class Dispatcher:
             log.error("emulated_call_failed", extra={"id": identity, "path": _path(request)}, exc_info=exc)
             body, status = unknown_error_body(identity), 500
         notes.answer = body
-        return reply(body, status, headers)
+        return await reply(body, status, headers)
 
     async def _answer(self, request: HttpRequest, notes: _CallNotes) -> Answer:
         path = _path(request)
@@ -154,7 +157,9 @@ class Dispatcher:
             return Answer(_HELLO)
         found = self._routes.find("GET" if request.method == "HEAD" else request.method, path)
         operation = _require(found, request)
-        notes.team = team = self._gate.keys.team_of(request.headers.get("authorization"))
+        team = OPEN_TEAM
+        if operation.needs_key:
+            notes.team = team = self._gate.keys.team_of(request.headers.get("authorization"))
         fault = self._gate.faults.take(operation.method, operation.path, operation.limit)
         if fault is not None:
             notes.faked = True
@@ -178,6 +183,7 @@ class Dispatcher:
         if operation.method == "POST":
             require_credits(operation.path, body, remaining)
             body = affordable(operation.path, body, remaining)
+        self._gate.address.url = base_url = _base_url(request)
         return ApiCall(
             version=1 if operation.path.startswith("/v1/") else 2,
             team=team,
@@ -187,7 +193,7 @@ class Dispatcher:
             body=body,
             nulls=frozenset(key for key, value in sent.items() if value is None),
             files=files,
-            base_url=_base_url(request),
+            base_url=base_url,
         )
 
     async def _handle(self, operation: ApiOperation, call: ApiCall) -> Answer:

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from urllib.parse import urlsplit
 
+import msgspec
+
 from receiver.service.emulator.api.calls import Answer, ApiCall, CallRefused, Json
 from receiver.service.emulator.jobs.engine import JobEngine
 from receiver.service.emulator.jobs.records import (
@@ -92,7 +94,7 @@ def status_body(
         body["next"] = f"{base_url}/v{version}/{PATHS[job.kind]}/{job.id}?skip={position}&limit={limit}"
     if (warning := _warning(job)) is not None:
         body["warning"] = warning
-    return body | {"data": page.documents}
+    return body | {"data": [msgspec.Raw(text) for text in page.texts]}
 
 
 @contextmanager

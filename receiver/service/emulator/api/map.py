@@ -63,6 +63,15 @@ class MapOperations:
         await self._account.charge(call.team, CREDITS)
         return Answer(_body(call, links, warnings))
 
+    async def urls_of_site(self, url: str, *, team: str, limit: int) -> list[str]:
+        """Return the URLs of a map without paying for it. ScrapeFailed if the address is blocked."""
+        plan = read_map({"url": url, "limit": limit}, 2, self._policy)
+        try:
+            async with asyncio.timeout(plan.timeout / 1000):
+                return [link.url for link in await self._found(plan, team, [])]
+        except TimeoutError:
+            raise ScrapeFailed("MAP_TIMEOUT", f"The pages below {url} were not found in time.") from None
+
     async def _found(self, plan: MapPlan, team: str, warnings: list[str]) -> SiteLinks:
         most = _MOST if plan.search else plan.limit
         page = None if plan.sitemap == "only" else await self._scraped(plan, warnings)

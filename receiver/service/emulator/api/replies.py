@@ -6,7 +6,7 @@ from typing import Any
 from starlette.responses import Response
 
 from receiver.service.emulator.failures import CallRefused, ScrapeFailed
-from receiver.service.emulator.json_text import to_json
+from receiver.service.emulator.json_text import to_json_beside
 
 Json = dict[str, Any]
 
@@ -19,19 +19,21 @@ PREFLIGHT = {
 }
 
 
-def reply(body: Json, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+async def reply(body: Json, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """Return a response with a JSON object."""
-    return Response(to_json(body), status, headers, media_type="application/json")
+    return Response(await to_json_beside(body), status, headers, media_type="application/json")
 
 
 def refusal_body(refused: CallRefused) -> Json:
-    """Return the service's error body: `{success: false, code?, error, details?}`."""
+    """Return the service's error body: `{success: false, code?, error, details?, agent_hints?}`."""
     body: Json = {"success": False}
     if refused.code is not None:
         body["code"] = refused.code
     body["error"] = refused.error
     if refused.details is not None:
         body["details"] = refused.details
+    if refused.hints:
+        body["agent_hints"] = list(refused.hints)
     return body
 
 

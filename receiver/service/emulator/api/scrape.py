@@ -4,6 +4,8 @@ import uuid
 from collections.abc import Callable
 from typing import Literal
 
+import msgspec
+
 from receiver.service.emulator.api.calls import Answer, ApiCall, ApiOperation
 from receiver.service.emulator.contracts import Account
 from receiver.service.emulator.failures import CallRefused, ScrapeFailed, TooManyAtOnce
@@ -61,4 +63,4 @@ class ScrapeOperations:
             raise CallRefused(400, "Invalid job ID") from None
         if document is None:
             raise CallRefused(404, "Job not found")
-        return Answer({"success": True, "data": document})
+        return Answer({"success": True, "data": msgspec.Raw(document)})

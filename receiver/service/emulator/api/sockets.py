@@ -4,6 +4,7 @@ import asyncio
 import uuid
 from contextlib import suppress
 
+import msgspec
 from starlette.routing import Router, WebSocketRoute
 from starlette.types import ASGIApp
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
@@ -100,10 +101,10 @@ class JobSockets:
         """Send the documents after a position, and return the position of the last one."""
         while position < job.completed:
             page = await self._engine.documents(job, skip=position)
-            if not page.documents:
+            if not page.texts:
                 break
-            for document in page.documents:
-                await _send(socket, {"type": "document", "data": document})
+            for text in page.texts:
+                await _send(socket, {"type": "document", "data": msgspec.Raw(text)})
             position = page.last
         return position
 

@@ -40,6 +40,7 @@ _BY_TYPE = {
     "text/xml": ContentKind.XML,
     "text/csv": ContentKind.CSV,
     "application/csv": ContentKind.CSV,
+    "text/tab-separated-values": ContentKind.CSV,
     "application/rtf": ContentKind.RTF,
     "text/rtf": ContentKind.RTF,
     "application/epub+zip": ContentKind.EPUB,
@@ -60,7 +61,7 @@ _BY_TYPE = {
 }
 _BY_NAME = {
     **dict.fromkeys((".html", ".htm", ".xhtml"), ContentKind.HTML),
-    **dict.fromkeys((".txt", ".md", ".markdown", ".rst", ".log"), ContentKind.TEXT),
+    **dict.fromkeys((".txt", ".text", ".md", ".markdown", ".rst", ".log"), ContentKind.TEXT),
     **dict.fromkeys((".odt", ".ods", ".odp"), ContentKind.OPEN_DOCUMENT),
     **dict.fromkeys((".xml", ".rss", ".atom"), ContentKind.XML),
     **dict.fromkeys((".xlsx", ".xlsm"), ContentKind.XLSX),
@@ -71,6 +72,7 @@ _BY_NAME = {
     ".epub": ContentKind.EPUB,
     ".rtf": ContentKind.RTF,
     ".csv": ContentKind.CSV,
+    ".tsv": ContentKind.CSV,
 }
 _UNKNOWN = {
     "",

@@ -1,7 +1,8 @@
 """From what a site answered to the content of the page, in the formats that a scrape asked for."""
 
 import base64
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,16 +11,20 @@ from selectolax.lexbor import LexborHTMLParser
 from receiver.service.emulator.content.charsets import codec_of, decode
 from receiver.service.emulator.content.cleaning import CleanPage, clean, matches, without_skip_link
 from receiver.service.emulator.content.documents.isolation import read_document
+from receiver.service.emulator.content.documents.words import DocumentText
 from receiver.service.emulator.content.images import images_of
 from receiver.service.emulator.content.kinds import ContentKind, kind_of
 from receiver.service.emulator.content.markdown.texts import fenced
 from receiver.service.emulator.content.markdown.writer import to_markdown
 from receiver.service.emulator.content.metadata import metadata_of
+from receiver.service.emulator.content.outline import outline_of
 from receiver.service.emulator.content.parsing import parse_html
 from receiver.service.emulator.content.urls import Resolver, resolver_of
 from receiver.service.emulator.failures import ScrapeFailed
 from receiver.service.emulator.scrapes import FetchedPage, ScrapePlan
 
+MAX_INDEXED = 200_000
+"""Characters of a page that a search index takes."""
 _WITHOUT_MARKDOWN = [
     "html",
     "rawHtml",
@@ -69,6 +74,9 @@ class PageContent:
     """Pages of a PDF that were read."""
     total_pages: int | None = None
     """Pages that the PDF has."""
+    outline: dict[str, Any] | None = None
+    """What a search index needs, if the plan asks for it: see `outline_of`, and `text`, the Markdown of the page
+    without what its plan left out or added."""
     pages: list[dict[str, Any]] | None = None
     """The Markdown of each page of a PDF, if that was asked for."""
     blocks: list[dict[str, Any]] | None = None
@@ -77,19 +85,61 @@ class PageContent:
 
 def read_page(page: FetchedPage, plan: ScrapePlan) -> PageContent:
     """Return the content of a page. Raises ScrapeFailed, and nothing else, for a page that cannot be read."""
-    kind = kind_of(page.body, page.content_type, page.url)
-    return _read(kind, page.body, page.content_type, page.url, plan)
+    return read_content(
+        kind_of(page.body, page.content_type, page.url), page.body, page.content_type, page.url, plan
+    )
 
 
 def read_file(body: bytes, filename: str, content_type: str, plan: ScrapePlan) -> PageContent:
     """Return the content of an uploaded file; the end of its name says more than its type. Raises ScrapeFailed."""
-    kind = kind_of(body, content_type, filename, name_first=True)
-    return _read(kind, body, content_type, "", plan)
+    return read_content(kind_of(body, content_type, filename, name_first=True), body, content_type, "", plan)
 
 
-def _read(kind: ContentKind, body: bytes, content_type: str, url: str, plan: ScrapePlan) -> PageContent:
+def read_content(kind: ContentKind, body: bytes, content_type: str, url: str, plan: ScrapePlan) -> PageContent:
+    """Return the content of a body of a kind. Raises ScrapeFailed, and nothing else."""
+    if is_document(kind, plan):
+        content = read_document_content(kind, url, plan, read_document_text(kind, body, content_type, plan))
+    else:
+        with _failing(kind):
+            content = _READERS[kind](kind, body, content_type, url, plan)
+            if kind is not ContentKind.HTML:
+                _index_markdown(content, plan)
+    if plan.format("rawBase64") is not None:
+        content.raw_base64 = base64.b64encode(body).decode()
+    return content
+
+
+def is_document(kind: ContentKind, plan: ScrapePlan) -> bool:
+    """Tell whether a kind is read in two steps: its text in a process of its own, and the page made of it."""
+    return kind in _DOCUMENTS or (kind is ContentKind.PDF and _pdf_options(plan) is not None)
+
+
+def read_document_text(kind: ContentKind, body: bytes, content_type: str, plan: ScrapePlan) -> DocumentText:
+    """Return the text of a document, which is read in a process of its own. Raises ScrapeFailed."""
+    options: Mapping[str, Any] = _pdf_options(plan) or {} if kind is ContentKind.PDF else {}
+    if kind is ContentKind.CSV:
+        options = {"codec": codec_of(body, content_type)}
+    return read_document(kind.value, body, options, seconds=plan.timeout / 1000)
+
+
+def read_document_content(kind: ContentKind, url: str, plan: ScrapePlan, document: DocumentText) -> PageContent:
+    """Return the content of a document whose text was read. Raises ScrapeFailed, and nothing else."""
+    with _failing(kind):
+        content = _from_html(kind, document.html, url, plan)
+        if kind is ContentKind.PDF:
+            content.markdown = _pdf_markdown(document.pages, _pdf_options(plan) or {})
+            content.metadata = {"title": document.title} if document.title else {}
+            content.num_pages, content.total_pages = len(document.pages), document.total
+            _add_pdf_parts(content, document.pages, _pdf_options(plan) or {})
+        content.warnings = (*content.warnings, *document.warnings)
+        _index_markdown(content, plan)
+        return content
+
+
+@contextmanager
+def _failing(kind: ContentKind) -> Iterator[None]:
     try:
-        content = _READERS[kind](kind, body, content_type, url, plan)
+        yield
     except (ScrapeFailed, MemoryError):
         raise
     except Exception as error:
@@ -97,9 +147,6 @@ def _read(kind: ContentKind, body: bytes, content_type: str, url: str, plan: Scr
         raise ScrapeFailed(
             "SCRAPE_ALL_ENGINES_FAILED", f"The page could not be read as {kind.value}: {type(error).__name__}."
         ) from error
-    if plan.format("rawBase64") is not None:
-        content.raw_base64 = base64.b64encode(body).decode()
-    return content
 
 
 def _read_html(kind: ContentKind, body: bytes, content_type: str, url: str, plan: ScrapePlan) -> PageContent:
@@ -110,30 +157,49 @@ def _from_html(kind: ContentKind, text: str, url: str, plan: ScrapePlan) -> Page
     tree = parse_html(text)
     resolver = resolver_of(tree, url)
     content = PageContent(kind=kind, raw_html=text, metadata=metadata_of(tree, resolver))
+    if plan.is_indexed:
+        content.outline = outline_of(tree, resolver, content.metadata)
     if plan.format("images") is not None:
         content.images = images_of(tree, resolver)
     if (wanted := plan.format("attributes")) is not None:
         content.attributes = _attributes(tree, wanted.get("selectors") or ())
     cleaned = _clean(tree, resolver, plan, only_main=plan.only_main_content)
-    content.markdown = _markdown(cleaned, plan)
+    content.markdown = _markdown(cleaned, plan, len(text))
     if plan.only_main_content and not content.markdown and not _has_content(cleaned):
         # Many pages have all their content in something with the class of a heading or a menu.
         cleaned = _clean(parse_html(text), resolver, plan, only_main=False)
-        content.markdown = _markdown(cleaned, plan)
+        content.markdown = _markdown(cleaned, plan, len(text))
+    if content.outline is not None:
+        content.outline["text"] = _indexed_text(content.markdown, text, resolver, plan)
     content.links = tuple(cleaned.links)
     content.warnings = tuple(cleaned.warnings)
     content.html = (cleaned.tree.html or "") if plan.format("html") is not None else ""
     return content
 
 
+def _index_markdown(content: PageContent, plan: ScrapePlan) -> None:
+    """Let the search index have the Markdown of a page that is no HTML."""
+    if plan.is_indexed:
+        content.outline = {**(content.outline or {}), "text": content.markdown[:MAX_INDEXED]}
+
+
+def _indexed_text(markdown: str, text: str, resolver: Resolver, plan: ScrapePlan) -> str:
+    """Return the Markdown of a page's main content, whatever the plan keeps of it."""
+    if not plan.include_tags and not plan.exclude_tags:
+        return markdown[:MAX_INDEXED]
+    page = clean(parse_html(text), resolver)
+    return to_markdown(page.root, size=len(text), base64_images=False)[:MAX_INDEXED]
+
+
 def _clean(tree: LexborHTMLParser, resolver: Resolver, plan: ScrapePlan, *, only_main: bool) -> CleanPage:
     return clean(tree, resolver, include=plan.include_tags, exclude=plan.exclude_tags, only_main=only_main)
 
 
-def _markdown(page: CleanPage, plan: ScrapePlan) -> str:
+def _markdown(page: CleanPage, plan: ScrapePlan, size: int) -> str:
     if all(one["type"] in _WITHOUT_MARKDOWN for one in plan.formats):
         return ""
-    return without_skip_link(to_markdown(page.root, base64_images=not plan.remove_base64_images)).strip()
+    keeps_images = not plan.remove_base64_images
+    return without_skip_link(to_markdown(page.root, size=size, base64_images=keeps_images)).strip()
 
 
 def _has_content(page: CleanPage) -> bool:
@@ -154,25 +220,20 @@ def _attributes(tree: LexborHTMLParser, selectors: Iterable[dict[str, Any]]) -> 
     return found
 
 
-def _read_pdf(kind: ContentKind, body: bytes, _type: str, url: str, plan: ScrapePlan) -> PageContent:
-    options = next((one for one in plan.parsers if one.get("type") == "pdf"), None)
-    if options is None:
-        encoded = base64.b64encode(body).decode()
-        return PageContent(kind=kind, markdown=encoded)
-    pdf = read_document("pdf", body, options, seconds=plan.timeout / 1000)
-    content = _from_html(kind, pdf.html, url, plan)
-    content.markdown, content.metadata = (
-        _pdf_markdown(pdf.pages, options),
-        {"title": pdf.title} if pdf.title else {},
-    )
-    content.num_pages, content.total_pages = len(pdf.pages), pdf.total
-    content.warnings = (*content.warnings, *pdf.warnings)
+def _pdf_options(plan: ScrapePlan) -> Mapping[str, Any] | None:
+    return next((one for one in plan.parsers if one.get("type") == "pdf"), None)
+
+
+def _pdf_as_it_is(kind: ContentKind, body: bytes, _type: str, _url: str, _plan: ScrapePlan) -> PageContent:
+    return PageContent(kind=kind, markdown=base64.b64encode(body).decode())
+
+
+def _add_pdf_parts(content: PageContent, pages: list[str], options: Mapping[str, Any]) -> None:
     if options.get("pages"):
-        content.pages = [{"pageNumber": number, "markdown": text} for number, text in enumerate(pdf.pages, 1)]
+        content.pages = [{"pageNumber": number, "markdown": text} for number, text in enumerate(pages, 1)]
     if options.get("blocks"):
-        content.blocks = [_blocks(number, text) for number, text in enumerate(pdf.pages, 1)]
+        content.blocks = [_blocks(number, text) for number, text in enumerate(pages, 1)]
         content.warnings += ("parsers.blocks: each paragraph is a block; the emulator sees no layout.",)
-    return content
 
 
 def _pdf_markdown(pages: list[str], options: Mapping[str, Any]) -> str:
@@ -190,14 +251,6 @@ def _blocks(number: int, text: str) -> dict[str, Any]:
         for order, part in enumerate((one.strip() for one in text.split("\n\n") if one.strip()), 1)
     ]
     return {"pageNumber": number, "status": "ok" if items else "empty", "items": items}
-
-
-def _read_document(kind: ContentKind, body: bytes, content_type: str, url: str, plan: ScrapePlan) -> PageContent:
-    options = {"codec": codec_of(body, content_type)} if kind is ContentKind.CSV else {}
-    document = read_document(kind.value, body, options, seconds=plan.timeout / 1000)
-    content = _from_html(kind, document.html, url, plan)
-    content.warnings = (*content.warnings, *document.warnings)
-    return content
 
 
 def _read_text(kind: ContentKind, body: bytes, content_type: str, _url: str, _plan: ScrapePlan) -> PageContent:
@@ -231,11 +284,10 @@ _DOCUMENTS = (
 )
 _READERS = {
     ContentKind.HTML: _read_html,
-    ContentKind.PDF: _read_pdf,
+    ContentKind.PDF: _pdf_as_it_is,
     ContentKind.JSON: _read_text,
     ContentKind.XML: _read_text,
     ContentKind.TEXT: _read_text,
     ContentKind.OLD_OFFICE: _tell_missing,
     ContentKind.UNSUPPORTED: _refuse,
-    **dict.fromkeys(_DOCUMENTS, _read_document),
 }

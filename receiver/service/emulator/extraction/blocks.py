@@ -25,6 +25,17 @@ class PageTable:
     rows: list[list[str]] = field(default_factory=list)
     """The other rows."""
 
+    def find_names(self) -> None:
+        """Take the names of columns from the first row, and turn a table whose columns are things."""
+        if not self.header and len(self.rows) > 1 and _names_columns(self.rows):
+            self.header = self.rows.pop(0)
+        if len(self.header) > 2 and not self.header[0]:
+            rows = [["name", *self.header[1:]], *self.rows]
+            width = min(len(row) for row in rows)
+            if width == len(self.header):
+                columns = [[row[at] for row in rows] for at in range(width)]
+                self.header, self.rows = columns[0], columns[1:]
+
     def records(self) -> list[dict[str, str]]:
         """Return each row as `{column: cell}`; empty if the columns have no names."""
         names = self.header
@@ -34,6 +45,13 @@ class PageTable:
         """Return the rows of a table of two columns, of which the first names the second."""
         rows = ([self.header] if self.header else []) + self.rows
         return [(row[0], row[1]) for row in rows if len(row) == 2 and row[0]] if _has_two(rows) else []
+
+
+def _names_columns(rows: Sequence[Sequence[str]]) -> bool:
+    """Tell whether the first row has names alone, and a row below it has numbers."""
+    first = rows[0]
+    named = len(first) > 2 and all(cell and not any(map(str.isdigit, cell)) for cell in first)
+    return named and any(any(map(str.isdigit, cell)) for cell in rows[1])
 
 
 def _has_two(rows: Sequence[Sequence[str]]) -> bool:

@@ -1,8 +1,7 @@
 """Extraction of structured data from one page, by rules or by a model."""
 
-import asyncio
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from receiver.core.text import first_of
@@ -13,6 +12,7 @@ from receiver.service.emulator.extraction.rules import SchemaFiller
 from receiver.service.emulator.extraction.schemas import SchemaReader, SchemaTooLarge
 from receiver.service.emulator.extraction.source import Extraction, ExtractionSource, Wish
 from receiver.service.emulator.extraction.validation import schema_errors
+from receiver.service.emulator.working.processes import HeavyWork, InThreads, WorkLost
 
 _SHOWN = 10
 """Missing properties that a warning names."""
@@ -26,17 +26,19 @@ _SYSTEM = (
 class Extractor:
     """Extracts what somebody wants to know of a page. Without a model the same page gives the same result."""
 
-    def __init__(self, model: LanguageModel | None = None) -> None:
+    def __init__(self, model: LanguageModel | None = None, work: HeavyWork | None = None) -> None:
+        """Rules are applied by `work`; without it, in threads."""
         self._model = model
+        self._work = work or InThreads()
 
     async def extract(self, source: ExtractionSource, wish: Wish, *, seconds: float | None = None) -> Extraction:
         """Return the data; a fault is a warning, never an exception. `seconds` bounds the wait for a model."""
         if self._model is None:
-            return await asyncio.to_thread(extract_by_rules, source, wish)
+            return await self._by_rules(source, wish)
         try:
             return await self._by_model(self._model, source, wish, seconds)
         except ModelFailed as exc:
-            found = await asyncio.to_thread(extract_by_rules, source, wish)
+            found = await self._by_rules(source, wish)
             return Extraction(found.data, (f"json: {exc}; rules were used instead", *found.warnings))
 
     async def _by_model(
@@ -50,8 +52,29 @@ class Extractor:
         data = await model.ask(system, "\n\n".join(parts), schema=wish.schema, seconds=seconds)
         if wish.schema is None:
             return Extraction(data)
-        data, dropped = await asyncio.to_thread(_validated, data, wish.schema, set())
+        size = len(json.dumps(data)) + _size_of(wish)
+        try:
+            data, dropped = await self._work.run(_validated, data, wish.schema, [], size=size)
+        except WorkLost as exc:
+            return Extraction(None, (f"json: the answer cannot be compared with its schema: {exc}",))
         return Extraction(data, tuple(dropped))
+
+    async def _by_rules(self, source: ExtractionSource, wish: Wish) -> Extraction:
+        size = len(source.html or "") + len(source.markdown) + _size_of(wish)
+        try:
+            data, warnings = await self._work.run(_extracted, source, wish, size=size)
+        except WorkLost as exc:
+            return Extraction(None, (f"json: nothing could be extracted: {exc}",))
+        return Extraction(data, tuple(warnings))
+
+
+def _size_of(wish: Wish) -> int:
+    return len(json.dumps(wish.schema)) + len(wish.prompt or "")
+
+
+def _extracted(source: ExtractionSource, wish: Wish) -> list[Any]:
+    found = extract_by_rules(source, wish)
+    return [found.data, list(found.warnings)]
 
 
 def extract_by_rules(source: ExtractionSource, wish: Wish) -> Extraction:
@@ -73,7 +96,7 @@ def _missing(paths: list[str]) -> Iterable[str]:
         yield f"json: the page has no value for {first_of(paths, _SHOWN)}"
 
 
-def _validated(data: Any, schema: dict[str, Any], missing: set[str]) -> tuple[Any, list[str]]:
+def _validated(data: Any, schema: dict[str, Any], missing: Collection[str]) -> tuple[Any, list[str]]:
     """Return the data with null for what breaks the schema, and a warning if there was such a thing."""
     try:
         errors = schema_errors(data, schema)

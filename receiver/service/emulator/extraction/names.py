@@ -3,43 +3,22 @@
 import re
 from functools import lru_cache
 
-_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_A-Za-z]+|\d+")
+from receiver.service.emulator.extraction.vocabulary import GROUPS, QUALIFIERS
+
+_WORD = re.compile(r"[A-Z]+(?![^\W\d_A-Z])|[^\W\d_]?[^\W\d_A-Z]+|\d+")
 MAX_NAME = 200
 """Characters of a name that are read."""
-
-_SAME = (
-    ("title", "name", "headline", "pagetitle", "ogtitle", "h1"),
-    ("description", "summary", "abstract", "ogdescription", "metadescription"),
-    ("price", "lowprice", "cost", "currentprice", "saleprice"),
-    ("currency", "pricecurrency", "currencycode"),
-    ("author", "creator", "byline", "writer", "articleauthor"),
-    ("date", "datepublished", "published", "publishedat", "publishdate", "publicationdate", "publishedtime"),
-    ("datemodified", "modified", "updated", "updatedat", "lastmodified", "lastupdated", "modifiedtime"),
-    ("image", "imageurl", "thumbnail", "thumbnailurl", "ogimage", "photo", "picture"),
-    ("url", "link", "href", "canonicalurl", "pageurl", "ogurl"),
-    ("brand", "manufacturer", "maker", "vendor"),
-    ("rating", "ratingvalue", "averagerating", "star", "score"),
-    ("reviewcount", "ratingcount", "numberofreviews", "numberofratings"),
-    ("phone", "telephone", "phonenumber", "tel"),
-    ("email", "mail", "emailaddress"),
-    ("address", "streetaddress"),
-    ("availability", "instock", "stock", "available"),
-    ("sku", "productid", "articlenumber", "mpn"),
-    ("company", "organization", "publisher", "employer", "hiringorganization"),
-    ("salary", "pay", "basesalary", "compensation", "wage"),
-    ("language", "inlanguage", "lang"),
-    ("tag", "keyword"),
-    ("category", "section", "articlesection"),
-    ("content", "text", "body", "articlebody"),
-    ("sitename", "ogsitename"),
-)
-_SYNONYMS = {name: frozenset(group) for group in _SAME for name in group}
 
 
 @lru_cache(maxsize=4096)
 def words_of(name: str) -> tuple[str, ...]:
     """Return the words of a name in lower case and in the singular."""
-    return tuple(_singular(word.lower()) for word in _WORD.findall(name[:MAX_NAME]))
+    return words_in(name[:MAX_NAME])
+
+
+def words_in(text: str) -> tuple[str, ...]:
+    """Return the words of a text of any length in lower case and in the singular."""
+    return tuple(_singular(word.lower()) for word in _WORD.findall(text))
 
 
 def _singular(word: str) -> str:
@@ -51,6 +30,19 @@ def _singular(word: str) -> str:
 def key_of(name: str) -> str:
     """Return the name as one word, the same for all spellings."""
     return "".join(words_of(name))
+
+
+def _read_groups() -> dict[str, frozenset[str]]:
+    found: dict[str, frozenset[str]] = {}
+    for line in GROUPS.split("\n"):
+        group = frozenset(map(key_of, line.split()))
+        for name in group:
+            found[name] = found.get(name, frozenset()) | group
+    return found
+
+
+_SYNONYMS = _read_groups()
+"""For each key, the keys that mean the same, itself among them."""
 
 
 def synonyms_of(name: str) -> frozenset[str]:
@@ -69,5 +61,7 @@ def likeness(wanted: str, label: str) -> int:
     if key in synonyms_of(wanted):
         return 2
     wanted_words, label_words = set(words_of(wanted)), set(words_of(label))
+    if not wanted_words or QUALIFIERS & (wanted_words ^ label_words):
+        return 0  # an old price is no price
     near = abs(len(wanted_words) - len(label_words)) <= 2
-    return int(bool(wanted_words) and near and (wanted_words < label_words or label_words < wanted_words))
+    return int(near and (wanted_words < label_words or label_words < wanted_words))

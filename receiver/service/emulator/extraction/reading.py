@@ -55,7 +55,7 @@ class BlockReader:
         elif tag == "tr" and self._rows:
             self._end_row(self._rows.pop())
         elif tag == "table" and self._tables:
-            self._tables.pop()
+            self._tables.pop()[0].find_names()
         elif tag in ("ul", "ol") and self._lists:
             self._lists.pop()
         elif tag == "dl":

@@ -12,7 +12,7 @@ from receiver.service.emulator.extraction.coercion import (
     as_text,
 )
 from receiver.service.emulator.extraction.evidence import Evidence, Record, values_for
-from receiver.service.emulator.extraction.names import key_of, likeness
+from receiver.service.emulator.extraction.names import key_of, likeness, words_of
 from receiver.service.emulator.extraction.schemas import (
     MAX_DEPTH,
     Json,
@@ -27,6 +27,8 @@ MAX_MISSING = 100
 """Paths without a value that are remembered."""
 MAX_CANDIDATES = 50
 """Values that are tried for one property."""
+_ADDRESSES = ("uri", "url", "uri-reference")
+_LINK_WORDS = frozenset({"url", "uri", "link", "href", "page", "address", "website", "site"})
 _SPLIT_BY = (";", ",", "\n")
 
 
@@ -91,10 +93,20 @@ class SchemaFiller:
                 return found
             for found in self._values(form, name, records, path, depth, parts=True):
                 return found
+        if whole_page and (found := self._link(name, forms)) is not MISSING:
+            return found
         for form in forms if whole_page else ():
             if properties_of(form) and (found := self._described(form, name, path, depth)) is not MISSING:
                 return found
         return MISSING
+
+    def _link(self, name: str, forms: list[Json]) -> Any:
+        """Return where the link leads that is called by the words of a property for an address."""
+        if not any(form.get("format") in _ADDRESSES for form in forms):
+            return MISSING
+        words = set(words_of(name)) - _LINK_WORDS
+        fitting = (url for text, url in self._evidence.anchors if words and words <= set(words_of(text)))
+        return next(fitting, MISSING)
 
     def _described(self, form: Json, name: str, path: str, depth: int) -> Any:
         """Return an object from the things of the type that a property is called by, else from the whole page."""
@@ -134,13 +146,13 @@ class SchemaFiller:
         if isinstance(value, bool) and "boolean" in types:
             return value
         if not types.isdisjoint({"number", "integer"}) and ("string" not in types or not isinstance(value, str)):
-            number = as_number(value, whole="number" not in types)
+            number = as_number(value, whole="number" not in types, comma=self._evidence.day_first is True)
             if number is not MISSING:
                 return number
         if "boolean" in types and "string" not in types:
             return as_flag(value)
         if "string" in types:
-            return as_text(value, form, self._evidence.url)
+            return as_text(value, form, self._evidence.url, self._evidence.day_first)
         return self._list(_members(value), form, path, depth) if "array" in types else MISSING
 
     def _list(self, values: Any, form: Json, path: str, depth: int) -> Any:

@@ -57,7 +57,7 @@ class SchemaReader:
                 if key in ("$ref", "allOf"):
                     continue
                 if key == "properties" and isinstance(value, Mapping):
-                    value = {**merged.get("properties", {}), **value}
+                    value = {**properties_of(merged), **value}
                 merged[key] = value
         return merged
 

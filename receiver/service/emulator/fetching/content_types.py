@@ -15,6 +15,9 @@ _MORE = {
     ".xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet", ".xml": "application/xml",
 }  # fmt: skip
 
+_DOCUMENTS = frozenset(
+    {".csv", ".docx", ".epub", ".markdown", ".md", ".odp", ".ods", ".odt", ".pdf", ".pptx", ".rtf", ".txt", ".xlsx"}
+)
 HTML = "text/html"
 # The tables of Python, not those of the machine: a site looks the same everywhere.
 _KNOWN = mimetypes.MimeTypes().types_map[True] | _MORE
@@ -30,6 +33,11 @@ def content_type_of(name: str, content: str | bytes) -> str:
 def is_page(name: str) -> bool:
     """Tell whether a file is a page of HTML, by its name. So is one without a known suffix."""
     return _KNOWN.get(PurePosixPath(name).suffix.lower(), HTML) == HTML
+
+
+def is_document(name: str) -> bool:
+    """Tell whether a file is a PDF, an office file or a text for people, by its name."""
+    return PurePosixPath(name).suffix.lower() in _DOCUMENTS
 
 
 def _kind_of(content: str | bytes) -> str:

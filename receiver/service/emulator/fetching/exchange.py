@@ -15,6 +15,7 @@ from receiver.service.emulator.fetching.refusals import too_large, translated
 from receiver.service.emulator.fetching.zones import NetworkZone, zone_of
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_SAFE_METHODS = frozenset({"GET", "HEAD"})
 _MAX_CONNECTIONS = 100
 _KEEP_SECONDS = 5.0
 _NO_TIMEOUTS = {"connect": None, "read": None, "write": None, "pool": None}
@@ -65,8 +66,10 @@ class Exchange(Protocol):
         verify: bool,
         max_bytes: int,
         cut: bool = False,
+        method: str = "GET",
+        content: bytes = b"",
     ) -> RawAnswer:
-        """Return the answer to a GET. Only addresses in `zones` are connected to.
+        """Return the answer to a GET, or another method. Only addresses in `zones` are connected to.
 
         A body of more than `max_bytes` is cut there, or a ScrapeFailed. So is every failure of the network. There
         is no time-out: the caller has one for the whole fetch.
@@ -88,9 +91,11 @@ class TransportExchange:
         verify: bool,
         max_bytes: int,
         cut: bool = False,
+        method: str = "GET",
+        content: bytes = b"",
     ) -> RawAnswer:
-        """Return the answer to a GET, as an Exchange does."""
-        request = httpx.Request("GET", url, headers=[(b"Host", url.netloc), *headers])
+        """Return the answer, as an Exchange does."""
+        request = httpx.Request(method, url, headers=[(b"Host", url.netloc), *headers], content=content or None)
         try:
             response = await self._transport.handle_async_request(request)
             try:
@@ -130,18 +135,29 @@ class WebExchange:
         verify: bool,
         max_bytes: int,
         cut: bool = False,
+        method: str = "GET",
+        content: bytes = b"",
     ) -> RawAnswer:
-        """Return the answer to a GET, as an Exchange does."""
+        """Return the answer, as an Exchange does."""
         pool = await self._pool(zones, verify=verify if url.scheme == "https" else None)
+        own = [(b"Host", url.netloc), *headers]
+        if content:
+            own.append((b"Content-Length", str(len(content)).encode()))
+        request = httpcore.Request(
+            method,
+            httpcore.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path),
+            headers=own,
+            content=content or None,
+        )
         reuse = _ReuseCheck()
         try:
             try:
-                return await self._send(pool, url, headers, max_bytes, cut=cut, reuse=reuse)
+                return await self._send(pool, request, str(url), max_bytes, cut=cut, reuse=reuse)
             except (httpcore.RemoteProtocolError, httpcore.ReadError, httpcore.WriteError):
                 # RFC 9112, section 9.3.1: a server may close a kept connection just when it is used again.
-                if reuse.connected or reuse.answered:
+                if reuse.connected or reuse.answered or method not in _SAFE_METHODS:
                     raise
-                return await self._send(pool, url, headers, max_bytes, cut=cut, reuse=reuse)
+                return await self._send(pool, request, str(url), max_bytes, cut=cut, reuse=reuse)
         except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException, OSError) as exc:
             raise translated(str(url), exc) from exc
 
@@ -163,22 +179,23 @@ class WebExchange:
     async def _send(
         self,
         pool: httpcore.AsyncConnectionPool,
-        url: httpx.URL,
-        headers: RawHeaders,
+        request: httpcore.Request,
+        url: str,
         max_bytes: int,
         *,
         cut: bool,
         reuse: "_ReuseCheck",
     ) -> RawAnswer:
-        target = httpcore.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path)
-        extensions = {"timeout": _NO_TIMEOUTS, "trace": reuse.trace}
-        own = [(b"Host", url.netloc), *headers]
-        async with pool.stream("GET", target, headers=own, extensions=extensions) as response:
+        request.extensions = {"timeout": _NO_TIMEOUTS, "trace": reuse.trace}
+        response = await pool.handle_async_request(request)
+        try:
             reuse.answered = True
             answer = RawAnswer(response.status, response.headers, b"", _zone_of_peer(response))
             if answer.is_redirect:
                 return answer
-            return replace(answer, body=await _read(response.aiter_stream(), str(url), max_bytes, cut=cut))
+            return replace(answer, body=await _read(response.aiter_stream(), url, max_bytes, cut=cut))
+        finally:
+            await response.aclose()
 
 
 class _ReuseCheck:

@@ -26,7 +26,7 @@ from receiver.service.emulator.fetching.network import CheckedNetwork, Resolve, 
 from receiver.service.emulator.fetching.refusals import site_error, timed_out, too_large
 from receiver.service.emulator.fetching.sites import GivenSites, SiteAnswer
 from receiver.service.emulator.fetching.web_urls import DEFAULT_PORTS, joined, request_url, without_credentials
-from receiver.service.emulator.fetching.zones import NetworkZone, allowed_zones
+from receiver.service.emulator.fetching.zones import NetworkZone, allowed_zones, is_address, is_local_name, zone_of
 from receiver.service.emulator.options import EmulatorOptions
 from receiver.service.emulator.scrapes import FetchedPage, ScrapePlan
 
@@ -35,6 +35,7 @@ MAX_REDIRECTS = 20
 USER_AGENT = "Mozilla/5.0 (compatible; FirecrawlAgent; receiver emulate)"
 MOBILE_USER_AGENT = "Mozilla/5.0 (Linux; Android 14; Mobile) (compatible; FirecrawlAgent; receiver emulate)"
 _SECRET_HEADERS = frozenset({b"authorization", b"cookie", b"proxy-authorization"})
+_FRAMING = frozenset({b"content-encoding", b"content-length", b"transfer-encoding", b"connection", b"keep-alive"})
 _ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 
 
@@ -69,6 +70,44 @@ class _Fetch:
         if (made.scheme, made.host, made.port) != (self.url.scheme, self.url.host, self.url.port):
             self.headers = [pair for pair in self.headers if pair[0].lower() not in _SECRET_HEADERS]
         self.url = made
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrowserRequest:
+    """One request that a browser wants to send."""
+
+    url: str
+    """Absolute URL."""
+    method: str = "GET"
+    """The HTTP method."""
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """What the browser sends; framing is left out."""
+    content: bytes = field(default=b"", repr=False)
+    """The body."""
+    zones: frozenset[NetworkZone] | None = None
+    """The networks that it may reach at most; None leaves that to the options."""
+    verify: bool = True
+    """Whether the certificate is checked."""
+    is_page: bool = False
+    """Whether it loads a page, and not a part of one."""
+
+
+@dataclass(frozen=True, slots=True)
+class SingleAnswer:
+    """What one server answered, without its content coding. A redirect has no body."""
+
+    status: int
+    """HTTP status."""
+    headers: list[tuple[str, str]] = field(repr=False)
+    """Names and values, without those that frame the body."""
+    body: bytes = field(repr=False)
+    """The body, within the size limit."""
+    zone: NetworkZone | None = None
+    """Where the server is; None for a given site."""
+
+    def header(self, name: str) -> str:
+        """Return the first header of that name (in lower case), empty without one."""
+        return next((value for key, value in self.headers if key.lower() == name), "")
 
 
 class Fetcher:
@@ -149,6 +188,48 @@ class Fetcher:
             ),
         )
 
+    def refuses(self, url: str) -> bool:
+        """Tell whether nothing is fetched from this address. What its name leads to is not asked."""
+        made = request_url(url)
+        if made is None:
+            return True
+        if self._transport is not None or self.sites.has(made):
+            return False
+        host = made.host.removesuffix(".").lower()
+        if is_address(host):
+            return zone_of(host) not in self._zones
+        is_here = host == "localhost" or host.endswith(".localhost")
+        outside = NetworkZone.PRIVATE if is_local_name(host) else NetworkZone.INTERNET
+        return not is_here and outside not in self._zones
+
+    async def send(self, request: BrowserRequest) -> SingleAnswer:
+        """Return the answer to one request of a browser, which follows redirects itself. It has no time-out.
+
+        `zones` of the request are those that it may reach at most, and never more than the options allow.
+        """
+        url = _start_url(request.url)
+        given = await asyncio.to_thread(self.sites.answer, url, self._options.max_page_bytes)
+        if given is not None:
+            if self._options.page_delay and request.is_page and not given.location:
+                await asyncio.sleep(self._options.page_delay.total_seconds())
+            return _given_answer(given, request.method, self._options.max_page_bytes, str(url))
+        answer = await self._web.get(
+            url,
+            [*carried_headers(request.headers.items()), (b"Accept-Encoding", ACCEPTED_CODINGS.encode())],
+            zones=self._zones if request.zones is None else self._zones & request.zones,
+            verify=request.verify,
+            max_bytes=self._options.max_page_bytes,
+            method=request.method,
+            content=request.content,
+        )
+        body = await self._decoded(answer, str(url), self._options.max_page_bytes, cut=False)
+        headers = [
+            (name.decode("latin-1"), value.decode("latin-1"))
+            for name, value in answer.headers
+            if name.lower() not in _FRAMING
+        ]
+        return SingleAnswer(answer.status, headers, body, answer.zone)
+
     async def zone_of_site(self, url: str) -> NetworkZone:
         """Return where the site of a URL is. A given site stands for one on the internet."""
         made = request_url(url)
@@ -216,16 +297,21 @@ class Fetcher:
         return self._page(fetch, given.status, given.content_type, body)
 
     async def _from_web(self, fetch: _Fetch, answer: RawAnswer) -> FetchedPage:
+        body = await self._decoded(answer, str(fetch.url), fetch.max_bytes, cut=fetch.cut)
+        return self._page(fetch, answer.status, answer.header(b"content-type"), body[: fetch.max_bytes])
+
+    async def _decoded(self, answer: RawAnswer, url: str, max_bytes: int, *, cut: bool) -> bytes:
+        """Return the body without its content coding."""
         body = answer.body
         codings = [value.strip() for value in answer.header(b"content-encoding").split(",") if value.strip()]
         if body and codings:
             try:
-                body = await asyncio.to_thread(decoded, body, codings, fetch.max_bytes + 1, cut=fetch.cut)
+                body = await asyncio.to_thread(decoded, body, codings, max_bytes + 1, cut=cut)
             except BrokenCoding as exc:
-                raise site_error(str(fetch.url), "ERR_CONTENT_DECODING_FAILED", f"{exc}.") from exc
-            if len(body) > fetch.max_bytes and not fetch.cut:
-                raise too_large(str(fetch.url), fetch.max_bytes)
-        return self._page(fetch, answer.status, answer.header(b"content-type"), body[: fetch.max_bytes])
+                raise site_error(url, "ERR_CONTENT_DECODING_FAILED", f"{exc}.") from exc
+            if len(body) > max_bytes and not cut:
+                raise too_large(url, max_bytes)
+        return body
 
     def _page(self, fetch: _Fetch, status: int, content_type: str, body: bytes) -> FetchedPage:
         return FetchedPage(
@@ -236,6 +322,18 @@ class Fetcher:
             body=body,
             fetched_at=self._clock.now(),
         )
+
+
+def _given_answer(given: SiteAnswer, method: str, max_bytes: int, url: str) -> SingleAnswer:
+    if method not in ("GET", "HEAD"):
+        return SingleAnswer(405, [("Allow", "GET, HEAD")], b"")
+    headers = [("Content-Type", given.content_type)]
+    if given.location:
+        return SingleAnswer(given.status, [*headers, ("Location", given.location)], b"")
+    body = given.body()
+    if len(body) > max_bytes:
+        raise too_large(url, max_bytes)
+    return SingleAnswer(given.status, headers, body)
 
 
 def _keep_cookies(fetch: _Fetch, answer: RawAnswer) -> None:

@@ -12,7 +12,7 @@ import httpx
 
 from receiver.errors import ConfigurationError
 from receiver.service.emulator.bundled import BUNDLED_ORIGIN, BUNDLED_SITE
-from receiver.service.emulator.fetching.content_types import HTML, content_type_of, is_page
+from receiver.service.emulator.fetching.content_types import HTML, content_type_of, is_document, is_page
 from receiver.service.emulator.fetching.site_redirects import SiteRule, read_rules
 from receiver.service.emulator.fetching.site_sources import FolderFiles, MappedFiles, SiteFiles
 from receiver.service.emulator.fetching.web_urls import origin_of, split_web_url
@@ -99,6 +99,13 @@ class GivenSite:
     def _is_taken(self, name: str) -> bool:
         return name in self._files or f"{name}/index.html" in self._files
 
+    def document_urls(self) -> Iterator[str]:
+        """Yield the URLs of all pages, and of all files that may have text."""
+        yield from self.page_urls()
+        for name in self._files.names():
+            if is_document(name) and name != "robots.txt":
+                yield f"{self.origin}/{quote(name, errors='surrogateescape')}"
+
     def _page(self, name: str, query: str, max_bytes: int) -> SiteAnswer | None:
         for candidate in _candidates(name, query):
             content = None if candidate == _RULES_FILE else self._files.read(candidate, max_bytes)
@@ -169,6 +176,10 @@ class GivenSites:
         host = url.netloc.decode("ascii").removesuffix(".").lower()
         return any(f"{scheme}://{host}" in self._sites for scheme in ("http", "https"))
 
+    def document_urls(self, origin: str) -> Iterator[str]:
+        """Yield the URLs of all pages of a site, and of its files that may have text."""
+        return self._sites[origin].document_urls()
+
     def answer(self, url: httpx.URL, max_bytes: int) -> SiteAnswer | None:
         """Return what a given site answers to a GET of this URL; None if the URL is of no given site.
 
@@ -178,9 +189,13 @@ class GivenSites:
         target = url.raw_path.decode("ascii")
         if (site := self._sites.get(origin)) is not None:
             return site.answer(target, max_bytes)
-        other = "http" if url.scheme == "https" else "https"
-        twin = f"{other}://{origin.partition('://')[2]}"
+        twin = _twin(url, origin)
         return SiteAnswer(301, location=f"{twin}{target}") if url.port is None and twin in self._sites else None
+
+
+def _twin(url: httpx.URL, origin: str) -> str:
+    other = "http" if url.scheme == "https" else "https"
+    return f"{other}://{origin.partition('://')[2]}"
 
 
 def _origin(url: httpx.URL) -> str:

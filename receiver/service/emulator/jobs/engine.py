@@ -13,9 +13,9 @@ from receiver.core.log_lines import event_log
 from receiver.service.emulator.account.queue import TeamQueue
 from receiver.service.emulator.account.slots import TeamSlots
 from receiver.service.emulator.activity import Activity
-from receiver.service.emulator.contracts import JobAccount
+from receiver.service.emulator.contracts import JobAccount, JobFailure, JobFaults, NoJobFaults
 from receiver.service.emulator.ids import IdSource
-from receiver.service.emulator.jobs import results, table
+from receiver.service.emulator.jobs import results, site_table, table
 from receiver.service.emulator.jobs.changes import JobChanges, JobWatch
 from receiver.service.emulator.jobs.context import JobContext
 from receiver.service.emulator.jobs.records import (
@@ -38,7 +38,7 @@ from receiver.service.emulator.wire.plans import BatchPlan, CrawlPlan
 
 log = event_log(__name__)
 
-SCHEMA = table.SCHEMA + results.SCHEMA
+SCHEMA = table.SCHEMA + results.SCHEMA + site_table.SCHEMA
 LIFETIME = timedelta(hours=24)
 """How long the results of a job are kept."""
 _SWEEP_EVERY = timedelta(hours=1)
@@ -59,6 +59,7 @@ class JobEngine:
         open_site: OpenSite,
         max_concurrency: int = 10,
         activity: Activity | None = None,
+        faults: JobFaults | None = None,
     ) -> None:
         """At most `max_concurrency` pages of a team are scraped at one time."""
         self._database = database
@@ -66,6 +67,7 @@ class JobEngine:
         self._ids = ids
         self._outbox = outbox
         self._changes = JobChanges()
+        self._faults = faults or NoJobFaults()
         self._activity = activity or Activity()
         self._context = JobContext(
             database=database,
@@ -109,7 +111,7 @@ class JobEngine:
         with self._activity.running():
             started = await self._database.run(work)
             self._outbox.wake(event)
-            self._run(started)
+            self._run(started, self._faults.choose_job(started.kind))
         return started
 
     async def append(self, plan: BatchPlan, team: str) -> JobRecord:
@@ -224,8 +226,8 @@ class JobEngine:
         )
         return (job, (plan.url,), plan.limit) if isinstance(plan, CrawlPlan) else (job, plan.urls, None)
 
-    def _run(self, job: JobRecord) -> None:
-        runner = self._runners[job.id] = JobRunner(job, self._context)
+    def _run(self, job: JobRecord, failure: JobFailure | None = None) -> None:
+        runner = self._runners[job.id] = JobRunner(job, self._context, failure)
         self._spawn(self._run_to_end(runner))
 
     async def _run_to_end(self, runner: JobRunner) -> None:
@@ -260,6 +262,7 @@ class JobEngine:
 
         def work(connection: sqlite3.Connection) -> None:
             results.delete_documents(connection, table.expire(connection, now))
+            site_table.forget_origins(connection)
 
         self._sweep_timer = self._clock.call_later(_SWEEP_EVERY, lambda: self._spawn(self._sweep()))
         await self._database.run(work, patient=True)

@@ -47,6 +47,11 @@ class LinkFollower:
         """Return the key of the page where the crawl begins."""
         return self._rules.key(self._plan.url)
 
+    async def move_to(self, origin: str) -> None:
+        """Take this URL for the origin of the crawl."""
+        await self._rules.move_to(origin)
+        self._looked_at.clear()
+
     def plan_of(self, page: WaitingPage) -> ScrapePlan:
         """Return the plan for a page of the crawl."""
         return replace(self._plan.scrape, url=page.url, nearest=self._rules.nearest(page.url))
@@ -60,12 +65,12 @@ class LinkFollower:
         """Return what a page counts as: it may have led out of the crawl, or to another page of it."""
         own, final = self._rules.key(page.url), self._rules.key(scraped.url)
         if page.number == _SEED:
-            if _host(scraped.url) != _host(page.url):
-                await self._rules.move_to(scraped.url)
-                self._looked_at.clear()
+            origin = scraped.url if _host(scraped.url) != _host(page.url) else None
+            if origin is not None:
+                await self.move_to(origin)
             elif (denial := self._rules.denial(page.url)) is not None and denial.by_paths:
                 return _denied(denial)
-            return PageScraped(scraped, final if final != own else None)
+            return PageScraped(scraped, final if final != own else None, origin)
         if final == own:
             return PageScraped(scraped)
         denial = self._rules.denial(scraped.url)

@@ -13,6 +13,8 @@ class PageScraped:
     """What the scrape gave."""
     final_key: str | None = None
     """The key of the page that it led to, if that is another one. If the job has it already, it is no result."""
+    origin: str | None = None
+    """The new origin of the crawl, if the page where it began led to another host."""
 
 
 @dataclass(frozen=True, slots=True)

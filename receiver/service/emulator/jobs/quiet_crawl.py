@@ -1,93 +1,122 @@
 """A crawl that is no job: a monitor looks at a site, without results to ask for and without events of a crawl."""
 
-from collections import deque
-from collections.abc import AsyncIterator
+import sqlite3
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from datetime import timedelta
+from functools import partial
 
+from receiver.core.clock import Clock
+from receiver.service.emulator.activity import Activity, Rest
 from receiver.service.emulator.failures import ScrapeFailed
-from receiver.service.emulator.jobs.following import LinkFollower
-from receiver.service.emulator.jobs.outcomes import PageFailed
+from receiver.service.emulator.jobs import site_table
+from receiver.service.emulator.jobs.following import NO_LINKS, ChosenLinks, LinkFollower
+from receiver.service.emulator.jobs.outcomes import PageFailed, PageOutcome, PageScraped
 from receiver.service.emulator.jobs.records import WaitingPage
 from receiver.service.emulator.jobs.site_rules import OpenSite, SiteRules
+from receiver.service.emulator.jobs.table import FoundLink
 from receiver.service.emulator.monitors.ports import SitePage
 from receiver.service.emulator.scrapes import ScrapedPage, Scraper
+from receiver.service.emulator.state.database import StateDatabase
 from receiver.service.emulator.wire.plans import CrawlPlan
 
 
 class QuietCrawler:
     """Crawls sites for monitors: their SiteCrawler. Pages of one site are scraped one after the other."""
 
-    def __init__(self, scraper: Scraper, open_site: OpenSite) -> None:
+    def __init__(
+        self, database: StateDatabase, scraper: Scraper, open_site: OpenSite, *, clock: Clock, activity: Activity
+    ) -> None:
+        self._database = database
         self._scraper = scraper
         self._open_site = open_site
+        self._clock = clock
+        self._activity = activity
 
-    async def pages(self, plan: CrawlPlan, *, team: str) -> AsyncIterator[SitePage]:
-        """Yield the pages of a site as they are scraped, at most as many as the plan's limit."""
+    async def pages(self, plan: CrawlPlan, *, team: str, crawl_id: str) -> AsyncGenerator[SitePage, None]:
+        """Yield the pages of a site as they are scraped; the next one when this one is noted.
+
+        At most as many as the plan's limit are scraped; one that fails gives its place back.
+        """
         rules = await self._open_site(plan)
-        frontier = _Frontier(plan, LinkFollower(plan, rules))
-        await frontier.read_sitemaps(rules)
-        while (page := frontier.next()) is not None:
-            result = await self._visit(page, frontier, team)
-            if result is not None:
-                yield SitePage(page.url, result)
+        follower = LinkFollower(plan, rules)
+        seed = FoundLink(plan.url, follower.seed_key())
+        begin = partial(site_table.begin_crawl, crawl=crawl_id, seed=seed, limit=plan.limit)
+        if (origin := await self._database.run(partial(site_table.origin_of, crawl=crawl_id))) is not None:
+            await follower.move_to(origin)
+        if await self._database.run(begin, patient=True):
+            await self._read_sitemaps(plan, rules, follower, crawl_id)
+        is_first = True
+        while (page := await self._database.run(partial(site_table.next_page, crawl=crawl_id))) is not None:
+            if plan.delay is not None and not is_first:
+                await Rest(self._activity).wait(self._clock, timedelta(seconds=plan.delay))
+            is_first = False
+            visit = _Visit(crawl_id, page, follower)
+            yield SitePage(page.url, await self._visit(visit, team), visit.note)
+            visit.remember()
 
-    async def _visit(
-        self, page: WaitingPage, frontier: "_Frontier", team: str
-    ) -> ScrapedPage | ScrapeFailed | None:
-        """Return what became of a page; None if it led to one that the crawl has already."""
-        forbidden = frontier.follower.forbids_visit(page)
+    def forget(self, connection: sqlite3.Connection, crawl_id: str) -> None:
+        """Forget a crawl, as a part of the caller's transaction."""
+        site_table.delete_crawl(connection, crawl_id)
+
+    async def _visit(self, visit: "_Visit", team: str) -> ScrapedPage | ScrapeFailed:
+        """Return what became of a page, and note in the visit what follows from it."""
+        forbidden = visit.follower.forbids_visit(visit.page)
         if forbidden is not None:
             return _failure(forbidden)
         try:
-            scraped = await self._scraper.scrape(frontier.follower.plan_of(page), history_team=team)
+            scraped = await self._scraper.scrape(visit.follower.plan_of(visit.page), history_team=team)
         except ScrapeFailed as exc:
             return exc
-        outcome = await frontier.follower.judge(page, scraped)
-        links = await frontier.follower.links_of(page, scraped, outcome)
-        for link in links.found:
-            frontier.add(link.url, link.key, page.depth + 1)
-        if isinstance(outcome, PageFailed):
-            return _failure(outcome)
-        is_new = outcome.final_key is None or frontier.is_new(outcome.final_key)
-        return scraped if is_new else None
+        visit.outcome = outcome = await visit.follower.judge(visit.page, scraped)
+        visit.links = await visit.follower.links_of(visit.page, scraped, outcome)
+        return _failure(outcome) if isinstance(outcome, PageFailed) else scraped
 
-
-class _Frontier:
-    """The pages that a crawl has found, and those that it still has to look at."""
-
-    def __init__(self, plan: CrawlPlan, follower: LinkFollower) -> None:
-        self.follower = follower
-        self._limit = plan.limit
-        self._waiting: deque[WaitingPage] = deque()
-        self._known: set[str] = set()
-        self._sitemap = plan.sitemap
-        self.add(plan.url, follower.seed_key(), 0)
-
-    def add(self, url: str, key: str, depth: int) -> None:
-        """Take up a page, unless it is known or the limit is reached."""
-        if len(self._known) < self._limit and self.is_new(key):
-            self._waiting.append(WaitingPage(len(self._known), url, depth))
-
-    def is_new(self, key: str) -> bool:
-        """Tell whether no page with this key was known; it is from now on."""
-        is_new = key not in self._known
-        self._known.add(key)
-        return is_new
-
-    def next(self) -> WaitingPage | None:
-        """Return the page to scrape next."""
-        return self._waiting.popleft() if self._waiting else None
-
-    async def read_sitemaps(self, rules: SiteRules) -> None:
+    async def _read_sitemaps(
+        self, plan: CrawlPlan, rules: SiteRules, follower: LinkFollower, crawl_id: str
+    ) -> None:
         """Take up the pages of the site's sitemaps."""
-        if self._sitemap == "skip":
-            return
-        async with aclosing(rules.sitemap()) as listed:
-            async for urls in listed:
-                for link in (await self.follower.choose(urls)).found:
-                    self.add(link.url, link.key, 0)
-                if len(self._known) >= self._limit:
-                    return
+        if plan.sitemap != "skip":
+            async with aclosing(rules.sitemap()) as listed:
+                async for urls in listed:
+                    links = await follower.choose(urls)
+                    add = partial(site_table.add_links, crawl=crawl_id, links=links.found, depth=0)
+                    looked_at = await self._database.run(add, patient=True)
+                    follower.remember(links, looked_at)
+                    if looked_at < len(links.found):
+                        break
+        await self._database.run(partial(site_table.note_sitemap, crawl=crawl_id), patient=True)
+
+
+class _Visit:
+    """One page of a crawl. Without an outcome it could not be scraped."""
+
+    def __init__(self, crawl_id: str, page: WaitingPage, follower: LinkFollower) -> None:
+        self.page = page
+        self.follower = follower
+        self.outcome: PageOutcome | None = None
+        self.links: ChosenLinks = NO_LINKS
+        self._crawl_id = crawl_id
+        self._looked_at = 0
+
+    def note(self, connection: sqlite3.Connection) -> bool:
+        """Note that the page is done, and which links follow; False if it led to a page that the crawl has."""
+        if not site_table.end_page(connection, self._crawl_id, self.page.number):
+            return False
+        is_known = False
+        if isinstance(self.outcome, PageScraped):
+            key = self.outcome.final_key
+            is_known = key is not None and not site_table.take_key(connection, self._crawl_id, key)
+            site_table.keep_origin(connection, self._crawl_id, self.outcome.origin)
+        if is_known or not isinstance(self.outcome, PageScraped):
+            site_table.give_place_back(connection, self._crawl_id)
+        links = self.links.found
+        self._looked_at = site_table.add_links(connection, self._crawl_id, links, self.page.depth + 1)
+        return not is_known
+
+    def remember(self) -> None:
+        """Look at these links no more: they were taken up, or refused."""
+        self.follower.remember(self.links, self._looked_at)
 
 
 def _failure(failed: PageFailed) -> ScrapeFailed:

@@ -29,10 +29,15 @@ MAX_BYTES = 10 * 1024 * 1024
 class ResultsPage:
     """Some documents of a job."""
 
-    documents: list[Json]
-    """The documents, in the order in which their pages were scraped."""
+    texts: list[bytes]
+    """The documents as JSON, in the order in which their pages were scraped."""
     last: int
     """The position of the last one: the first of all documents has 1."""
+
+    @property
+    def documents(self) -> list[Json]:
+        """The documents."""
+        return [json.loads(text) for text in self.texts]
 
 
 def insert_document(connection: sqlite3.Connection, job: int, position: int, document: bytes) -> None:
@@ -45,7 +50,7 @@ def read_documents(
     connection: sqlite3.Connection, job: int, skip: int, limit: int, max_bytes: int = MAX_BYTES
 ) -> ResultsPage:
     """Return documents from a position on: at most `limit`, and no more than `max_bytes`, but at least one."""
-    documents: list[Json] = []
+    texts: list[bytes] = []
     position, budget = skip, max_bytes
     rows = connection.execute(
         "SELECT position, size, document FROM job_documents WHERE job = ? AND position > ?"
@@ -54,11 +59,11 @@ def read_documents(
     )
     for row in rows:
         budget -= row["size"]
-        if budget < 0 and documents:
+        if budget < 0 and texts:
             break
-        documents.append(json.loads(unpack(row["document"])))
+        texts.append(unpack(row["document"]))
         position = row["position"]
-    return ResultsPage(documents, position)
+    return ResultsPage(texts, position)
 
 
 def delete_documents(connection: sqlite3.Connection, jobs: list[int]) -> None:

@@ -8,8 +8,9 @@ from datetime import timedelta
 
 from receiver.core.log_lines import event_log
 from receiver.service.emulator.activity import Rest
+from receiver.service.emulator.contracts import JobFailure
 from receiver.service.emulator.failures import ScrapeFailed, TooManyAtOnce
-from receiver.service.emulator.jobs import table
+from receiver.service.emulator.jobs import site_table, table
 from receiver.service.emulator.jobs.context import JobContext
 from receiver.service.emulator.jobs.following import NO_LINKS, LinkFollower
 from receiver.service.emulator.jobs.outcomes import (
@@ -34,13 +35,16 @@ _UNKNOWN = "UNKNOWN_ERROR"
 class JobRunner:
     """Works on a job until it has ended. It may begin in the middle: what is noted is not done again."""
 
-    def __init__(self, job: JobRecord, context: JobContext) -> None:
+    def __init__(self, job: JobRecord, context: JobContext, failure: JobFailure | None = None) -> None:
+        """`failure` is how the job fails, if that was asked for."""
         self.job = job
         self._context = context
         self._settler = PageSettler(job, context)
         self._queue = PageQueue(context.database, job.seq)
         self._follower: LinkFollower | None = None
         self._rest = Rest(context.activity)
+        self._failure = failure
+        self._pages_left = None if failure is None else failure.after
         self._cancelled = False
         self._cannot_pay = False
         if job.state is EmulatedJobState.CANCELLED:
@@ -64,11 +68,14 @@ class JobRunner:
     async def run(self) -> None:
         """Return when the job has ended. It fails when credits run out, and by a fault of the emulator."""
         try:
-            if isinstance(self.job.plan, CrawlPlan):
+            if isinstance(self.job.plan, CrawlPlan) and self._pages_left != 0:
                 await self._prepare_crawl(self.job.plan)
             ended = False
             while not ended:
-                await self._scrape_all()
+                if self._pages_left != 0:
+                    await self._scrape_all()
+                if self._failure is not None and self._pages_left == 0 and not self._cancelled:
+                    return await self._settler.fail(self._failure.error)
                 if self._cancelled:
                     await self._settler.fail_waiting(CANCELLED)
                 elif self._cannot_pay:
@@ -92,6 +99,9 @@ class JobRunner:
         self._follower = follower = LinkFollower(plan, rules)
         key = follower.seed_key()
         await self._context.database.run(lambda c: table.take_key(c, self.job.seq, key), patient=True)
+        origin = await self._context.database.run(lambda c: site_table.origin_of(c, self.job.id), patient=True)
+        if origin is not None:
+            await follower.move_to(origin)
         if plan.sitemap == "skip" or self.job.sitemap_read:
             return
         async with aclosing(rules.sitemap()) as urls:
@@ -129,13 +139,22 @@ class JobRunner:
                     self._rest = self._rest if self._cancelled else Rest(self._context.activity)
                 is_first = False
                 async with self._context.slots.of(self.job.team):
-                    if not self._cancelled and not self._cannot_pay:
+                    if not self._cancelled and not self._cannot_pay and self._pages_left != 0:
                         await self._scrape(page)
+                        self._count()
             except CreditsUsedUp:
                 self._cannot_pay = True
                 self._queue.close()
             finally:
                 self._queue.done()
+
+    def _count(self) -> None:
+        """Count a page, if the job is to fail after some of them."""
+        if self._pages_left:
+            self._pages_left -= 1
+            if not self._pages_left:
+                self._queue.close()
+                self._rest.end()
 
     async def _scrape(self, page: WaitingPage) -> None:
         follower = self._follower

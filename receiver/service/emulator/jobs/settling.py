@@ -4,13 +4,15 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
-from receiver.service.emulator.jobs import table
+import msgspec
+
+from receiver.service.emulator.jobs import site_table, table
 from receiver.service.emulator.jobs.context import JobContext
 from receiver.service.emulator.jobs.following import NO_LINKS, ChosenLinks
 from receiver.service.emulator.jobs.outcomes import CreditsUsedUp, PageFailed, PageOutcome, PageScraped
 from receiver.service.emulator.jobs.records import JobRecord, PageError, WaitingPage
 from receiver.service.emulator.jobs.results import insert_document
-from receiver.service.emulator.json_text import to_json
+from receiver.service.emulator.json_text import to_json_beside
 from receiver.service.emulator.webhooks.table import PreparedDelivery
 
 Json = dict[str, Any]
@@ -33,8 +35,8 @@ class PageSettler:
         Raises CreditsUsedUp, and notes nothing, if the team cannot pay for the page.
         """
         document = document_of(outcome) if isinstance(outcome, PageScraped) else None
-        content = b"" if document is None else to_json(document)
-        event = self._page_event(page, outcome, document)
+        content = b"" if document is None else await to_json_beside(document)
+        event = self._page_event(page, outcome, content)
         error = self._error(page, outcome) if isinstance(outcome, PageFailed) else None
         blocked = (page.url,) if isinstance(outcome, PageFailed) and outcome.by_robots else ()
         seq = self._job.seq
@@ -54,6 +56,7 @@ class PageSettler:
             else:
                 position = table.count_completed(connection, seq, outcome.page.credits)
                 insert_document(connection, seq, position, content)
+                site_table.keep_origin(connection, self._job.id, outcome.origin)
             self._context.outbox.keep(connection, event)
             table.add_blocked(connection, seq, (*blocked, *links.blocked))
             return table.add_links(connection, seq, links.found, page.depth + 1)
@@ -115,7 +118,7 @@ class PageSettler:
 
     async def _fail_pages(self, pages: Sequence[WaitingPage], reason: PageFailed) -> None:
         seq = self._job.seq
-        ends = [(page, self._error(page, reason), self._page_event(page, reason, None)) for page in pages]
+        ends = [(page, self._error(page, reason), self._page_event(page, reason)) for page in pages]
 
         def work(connection: sqlite3.Connection) -> None:
             for page, error, event in ends:
@@ -135,15 +138,15 @@ class PageSettler:
         return PageError(id=self._context.ids.new(), at=now, url=page.url, code=outcome.code, text=outcome.text)
 
     def _page_event(
-        self, page: WaitingPage, outcome: PageOutcome, document: Json | None
+        self, page: WaitingPage, outcome: PageOutcome, document: bytes = b""
     ) -> PreparedDelivery | None:
         failed = isinstance(outcome, PageFailed)
-        data = [{"metadata": {"sourceURL": page.url}}] if document is None else [document]
+        data: list[Any] = [msgspec.Raw(document) if document else {"metadata": {"sourceURL": page.url}}]
         error = outcome.text if isinstance(outcome, PageFailed) else None
         return self._job_event("page", success=not failed, data=data, error=error)
 
     def _job_event(
-        self, kind: str, *, success: bool = True, data: list[Json] | None = None, error: str | None = None
+        self, kind: str, *, success: bool = True, data: list[Any] | None = None, error: str | None = None
     ) -> PreparedDelivery | None:
         return self._context.outbox.prepare(
             self._job.plan.webhook,

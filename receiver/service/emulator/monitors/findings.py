@@ -1,13 +1,16 @@
 """What a check finds out about one page, by comparing it with the check before."""
 
+import json
 from dataclasses import dataclass, field
 from typing import Any
 
 from receiver.service.emulator.failures import ScrapeFailed
-from receiver.service.emulator.monitors.table import RememberedPage
+from receiver.service.emulator.monitors.check_table import RememberedPage
+from receiver.service.emulator.monitors.ports import WatchedHit
 from receiver.service.emulator.scrapes import Json, ScrapedPage
-from receiver.service.emulator.scraping.comparison import changed_paths, is_same_text
-from receiver.service.emulator.scraping.diffs import diff_pages
+from receiver.service.emulator.scraping.comparison import changed_paths
+from receiver.service.emulator.scraping.diffs import compare_texts
+from receiver.service.emulator.working.processes import HeavyWork, WorkLost
 
 _SHOWN = ("title", "contentType", "numPages", "proxyUsed", "postprocessorsUsed", "creditsUsed")
 
@@ -44,6 +47,8 @@ class PageFinding:
     """What the next check compares with; None leaves what is remembered."""
     cost: int = 0
     """Credits."""
+    is_told: bool = True
+    """Whether an event tells of it."""
 
     def record(self, page_id: str, target_id: str, created_at: str | None) -> Json:
         """Return the page as the answer to a check shows it."""
@@ -98,11 +103,25 @@ def failed_page(url: str, failure: ScrapeFailed, before: RememberedPage | None =
     )
 
 
-def compare_page(url: str, page: ScrapedPage, before: RememberedPage | None, mode: str) -> PageFinding:
-    """Return the finding for a page that was scraped. `mode` says what is compared: markdown, json or mixed.
+def hit_finding(hit: WatchedHit, before: RememberedPage | None) -> PageFinding:
+    """Return the finding for a hit of a search: it is not scraped, and only its first time matters."""
+    return PageFinding(
+        url=hit.url,
+        status="new" if before is None else "same",
+        metadata={
+            "title": hit.title,
+            "description": hit.passage,
+            "searchStatus": "alert" if before is None else "already_seen",
+        },
+        memory=RememberedPage(scrape_id="", is_removed=False, markdown=hit.passage, data=None),
+        is_told=before is None,
+    )
 
-    The work is bounded; it may take a while, and does no I/O.
-    """
+
+async def compare_page(
+    work: HeavyWork, url: str, page: ScrapedPage, before: RememberedPage | None, mode: str
+) -> PageFinding:
+    """Return the finding for a page that was scraped. `mode` says what is compared: markdown, json or mixed."""
     markdown = str(page.document.get("markdown") or "")
     data = page.document.get("json") if mode != "markdown" else None
     metadata = page.document.get("metadata", {})
@@ -119,13 +138,31 @@ def compare_page(url: str, page: ScrapedPage, before: RememberedPage | None, mod
     )
     if before is None or before.is_removed:
         return finding
-    values = changed_paths(before.data, data) if mode != "markdown" else {}
-    is_moved = mode == "json" or is_same_text(before.markdown, markdown)
-    finding.status = "same" if is_moved and not values else "changed"
-    if finding.status == "changed":
-        if mode != "json" and not is_moved:
-            diff = diff_pages(before.markdown, markdown)
-            finding.text, finding.tree = diff.text, diff.tree
-        if mode != "markdown":
-            finding.values = values
+    texts = ("", "") if mode == "json" else (before.markdown, markdown)
+    values = (None, None) if mode == "markdown" else (before.data, data)
+    if texts[0] == texts[1]:
+        texts = ("", "")
+    if texts[0] == texts[1] and mode == "markdown":
+        finding.status = "same"
+        return finding
+    size = sum(map(len, texts)) + sum(len(json.dumps(one)) for one in values)
+    try:
+        found = await work.run(_differences, *texts, *values, size=size)
+    except WorkLost as exc:
+        failure = ScrapeFailed("SCRAPE_ALL_ENGINES_FAILED", f"The page could not be compared: {exc}")
+        failure.credits = page.credits
+        return failed_page(url, failure, before)
+    finding.status = "same" if found is None else "changed"
+    if found is not None:
+        finding.text, finding.tree = found["text"], found["tree"]
+        finding.values = found["values"] if mode != "markdown" else None
     return finding
+
+
+def _differences(old: str, new: str, old_data: Any, new_data: Any) -> Json | None:
+    """Return the difference of two texts, and the values that changed; None if nothing did."""
+    values = changed_paths(old_data, new_data)
+    texts = None if old == new else compare_texts(old, new, True)
+    if texts is None and not values:
+        return None
+    return {**(texts or {"text": None, "tree": None}), "values": values}

@@ -1,32 +1,37 @@
 """Starts checks when they are due, one at a time for each monitor."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from datetime import datetime
+import itertools
+import sqlite3
+from collections import defaultdict
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
 from receiver.core.clock import Clock
 from receiver.core.log_lines import event_log
 from receiver.service.emulator.activity import Activity
-from receiver.service.emulator.contracts import Account
 from receiver.service.emulator.ids import IdSource
+from receiver.service.emulator.monitors import check_table, progress
 from receiver.service.emulator.monitors.checks import CheckRunner
 from receiver.service.emulator.monitors.estimates import credits_of_check
-from receiver.service.emulator.monitors.records import new_check
-from receiver.service.emulator.monitors.runs import interval_of, jitter_of, next_run
+from receiver.service.emulator.monitors.ports import CheckAccount
+from receiver.service.emulator.monitors.records import new_check, written
+from receiver.service.emulator.monitors.runs import LONGEST_JITTER, interval_of, jitter_of, last_runs, next_run
 from receiver.service.emulator.monitors.table import MonitorRow, MonitorTable
 from receiver.service.emulator.scrapes import Json
-from receiver.service.emulator.state.database import StateUnwritable
+from receiver.service.emulator.state.database import StateDatabase, StateUnwritable
 from receiver.service.emulator.wire.plans import MonitorPlan
 
 log = event_log(__name__)
 
-MAX_MISSED = 100
-"""Runs of a monitor that are made up for, one after the other, when the clock was set forward."""
+MAX_RUNS = 400
+"""Runs of a monitor that come when the clock is moved over more of them at one time: the last ones."""
 _PAUSE_SECONDS = 1.0
 """Real seconds, when the disk takes nothing."""
-_STOPPED = "The emulator was stopped while the check ran"
 
 ReadRecord = Callable[[MonitorRow], MonitorPlan]
 """Returns the plan of a monitor as it is kept."""
@@ -35,39 +40,50 @@ ReadRecord = Callable[[MonitorRow], MonitorPlan]
 class MonitorScheduler:
     """Runs due and manual checks as tasks. Its block starts and stops it.
 
-    A run that is due while a check of the same monitor runs is recorded as skipped_overlap. If the clock was set
-    forward over several runs, they come one after the other; of those that were due while the emulator was not
-    running, only the last one comes.
+    A run that is due while a check of the same monitor runs is recorded as skipped_overlap. When the clock is moved
+    over several runs, they come one after the other, at most the last MAX_RUNS of them; of those that were due
+    while the emulator was not running, only the last one comes. Checks that were cut short by its end go on.
     """
 
     def __init__(
         self,
         *,
+        database: StateDatabase,
         table: MonitorTable,
         runner: CheckRunner,
-        account: Account,
+        account: CheckAccount,
         clock: Clock,
         ids: IdSource,
         read: ReadRecord,
+        horizon: Callable[[], datetime] | None = None,
         jitter: bool = False,
         activity: Activity | None = None,
     ) -> None:
+        """`horizon` tells up to which moment the clock is being moved; without it, it only passes."""
+        self._database = database
         self._table = table
         self._runner = runner
         self._account = account
         self._clock = clock
         self._ids = ids
         self._read = read
+        self._horizon = horizon or clock.now
         self._jitter = jitter
         self._activity = activity or Activity()
         self._wake = asyncio.Event()
         self._busy: dict[str, asyncio.Task[None]] = {}
         self._current: dict[str, str] = {}
+        self._thinned: dict[str, datetime] = {}
+        """For each monitor, the horizon up to which its runs were counted."""
 
     async def __aenter__(self) -> Self:
         self._started_at = self._clock.now()
+        await self._plan_anew()
+        unfinished: dict[str, list[tuple[MonitorRow, Json]]] = defaultdict(list)
         for monitor, check in await self._table.unfinished_checks():
-            await self._runner.fail(monitor, self._read(monitor), check, _STOPPED)
+            unfinished[monitor.id].append((monitor, check))
+        for checks in unfinished.values():
+            self._start(checks)
         self._task = asyncio.create_task(self._run())
         return self
 
@@ -78,6 +94,15 @@ class MonitorScheduler:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _plan_anew(self) -> None:
+        """Let no monitor wait longer than to its next run: the clock may have been ahead before."""
+        for monitor in await self._table.active():
+            following = self._run_after(monitor.id, self._read(monitor), self._started_at)
+            due = monitor.next_run_at
+            if following is not None and due is not None and due > following:
+                plan = partial(check_table.plan_run, monitor_id=monitor.id, due_at=due, next_run_at=following)
+                await self._database.run(plan)
 
     def changed(self) -> None:
         """Look again which check is due next: monitors were made or changed."""
@@ -98,7 +123,7 @@ class MonitorScheduler:
         kept = asyncio.Event()
 
         async def run() -> None:
-            await self._table.begin_check(check)
+            await self._database.run(lambda connection: _queue(connection, monitor, [check]))
             kept.set()
             await self._runner.run(monitor, plan, check)
 
@@ -159,34 +184,83 @@ class MonitorScheduler:
     async def _start_due(self, monitor: MonitorRow, now: datetime) -> None:
         """Start the runs of a monitor that have become due, and plan the next one."""
         plan = self._read(monitor)
-        runs: list[datetime] = []
-        run = monitor.next_run_at
-        while run is not None and run <= now:
-            runs = [*runs[-MAX_MISSED + 1 :], run]
-            run = self._run_after(monitor.id, plan, run)
+        runs, following = self._due_runs(monitor, plan, now)
         missed = [one for one in runs if one < self._started_at]
         runs = runs[max(0, len(missed) - (len(missed) == len(runs))) :]
-        await self._table.plan_run(monitor.id, run)
-        if self.is_busy(monitor.id):
-            for one in runs:
-                await self._skip(monitor, plan, one, "skipped_overlap")
-        else:
-            self._spawn(monitor.id, self._run_each(monitor, plan, runs))
+        is_busy = self.is_busy(monitor.id)
+        status = "skipped_overlap" if is_busy else "queued"
+        checks = [
+            self._queued(monitor, plan, trigger="scheduled", scheduled_for=one, status=status) for one in runs
+        ]
 
-    async def _run_each(self, monitor: MonitorRow, plan: MonitorPlan, runs: list[datetime]) -> None:
-        for run in runs:
-            if await self._account.remaining(monitor.team) < 1:
-                await self._skip(monitor, plan, run, "skipped_no_credits")
-                continue
-            check = self._queued(monitor, plan, trigger="scheduled", scheduled_for=run)
+        def work(connection: sqlite3.Connection) -> bool:
+            planned = check_table.plan_run(connection, monitor.id, monitor.next_run_at, following)
+            if planned:
+                _queue(connection, monitor, checks)
+            return planned
+
+        if await self._database.run(work) and not is_busy and checks:
+            self._start([(monitor, check) for check in checks])
+
+    def _due_runs(
+        self, monitor: MonitorRow, plan: MonitorPlan, now: datetime
+    ) -> tuple[list[datetime], datetime | None]:
+        """Return the runs to start, and the next one. If the clock moves over too many, the first are left out."""
+        first = monitor.next_run_at or now
+        horizon = max(now, self._horizon())
+        if self._thinned.get(monitor.id) == horizon:
+            return [first], self._run_after(monitor.id, plan, first)
+        self._thinned[monitor.id] = horizon
+        runs = self._runs_between(monitor.id, plan, first, horizon) or [first]
+        if len(runs) == MAX_RUNS and runs[0] > first:
+            log.warning("monitor_runs_left_out", extra={"monitor": monitor.id, "until": written(runs[0])})
+        due = [run for run in runs if run <= now]
+        following = next((run for run in runs if run > now), None)
+        return due, following or self._run_after(monitor.id, plan, runs[-1])
+
+    def _runs_between(self, monitor_id: str, plan: MonitorPlan, first: datetime, until: datetime) -> list[datetime]:
+        """Return the last runs from `first` on and up to `until`."""
+        cron, zone = plan.cron, plan.timezone
+        since = first - LONGEST_JITTER - timedelta(microseconds=1)
+        runs = last_runs(cron, zone, since, until, MAX_RUNS + 1)
+        if self._jitter and runs:
+            after = itertools.pairwise([*runs, next_run(cron, zone, runs[-1])])
+            runs = [run + jitter_of(monitor_id, None if end is None else end - run) for run, end in after if run]
+        return [run for run in runs if first <= run <= until][-MAX_RUNS:]
+
+    def _start(self, checks: Sequence[tuple[MonitorRow, Json]]) -> None:
+        monitor, check = checks[0]
+        self._spawn(monitor.id, self._run_each(checks))
+        self._current[monitor.id] = check["id"]
+
+    async def _run_each(self, checks: Sequence[tuple[MonitorRow, Json]]) -> None:
+        """Run checks of one monitor, one after the other: those that are queued, and one that has begun."""
+        for monitor, check in checks:
             self._current[monitor.id] = check["id"]
-            await self._table.begin_check(check)
+            if check["status"] == "queued" and (reason := await self._obstacle(monitor)) is not None:
+                await self._skip(check, **reason)
+                continue
+            body = await self._database.run(partial(progress.body_of, check_id=check["id"]))
+            plan = self._read(monitor if body is None else replace(monitor, body=body))
             await self._runner.run(monitor, plan, check)
 
-    async def _skip(self, monitor: MonitorRow, plan: MonitorPlan, run: datetime, status: str) -> None:
-        await self._table.add_check(
-            self._queued(monitor, plan, trigger="scheduled", scheduled_for=run, status=status)
-        )
+    async def _obstacle(self, monitor: MonitorRow) -> Json | None:
+        """Return why a check that waits its turn does not begin."""
+        if await self._table.find(monitor.team, monitor.id) is None:
+            return {"status": "failed", "error": "The monitor was deleted before the check began"}
+        if await self._account.remaining(monitor.team) < 1:
+            return {"status": "skipped_no_credits"}
+        return None
+
+    async def _skip(self, check: Json, **reason: Any) -> None:
+        now = written(self._clock.now())
+        skipped = {**check, **reason, "finishedAt": now, "updatedAt": now}
+
+        def work(connection: sqlite3.Connection) -> None:
+            check_table.skip_check(connection, skipped)
+            progress.forget_work(connection, check["id"])
+
+        await self._database.run(work)
 
     def _queued(
         self,
@@ -227,3 +301,14 @@ class MonitorScheduler:
             return run
         # It is less than half of the interval, so the run after this one is still the next by the schedule.
         return run + jitter_of(monitor_id, interval_of(plan.cron, plan.timezone, after))
+
+
+def _queue(connection: sqlite3.Connection, monitor: MonitorRow, checks: Sequence[Json]) -> None:
+    """Keep new checks of a monitor; the first that is queued is its current one."""
+    queued = [check for check in checks if check["status"] == "queued"]
+    for check in checks:
+        check_table.insert_check(connection, check)
+    for check in queued:
+        progress.insert_work(connection, check["id"], monitor.body)
+    if queued:
+        check_table.set_current(connection, queued[0])

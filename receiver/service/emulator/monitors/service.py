@@ -1,20 +1,21 @@
 """The monitors of the emulator, as the operations of the API use them."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import replace
+from datetime import datetime
 from types import TracebackType
 from typing import Self
 
 from receiver.core.clock import Clock
 from receiver.service.emulator.activity import Activity
-from receiver.service.emulator.contracts import Account, Outgoing
 from receiver.service.emulator.extraction.model import LanguageModel
 from receiver.service.emulator.failures import CallRefused
 from receiver.service.emulator.ids import IdSource
 from receiver.service.emulator.monitors.checks import CheckRunner
 from receiver.service.emulator.monitors.estimates import credits_per_month
 from receiver.service.emulator.monitors.judge import ChangeJudge
-from receiver.service.emulator.monitors.ports import SiteCrawler
+from receiver.service.emulator.monitors.ports import CheckAccount, CheckEvents, HitFinder, SiteCrawler
+from receiver.service.emulator.monitors.recording import CheckRecorder
 from receiver.service.emulator.monitors.records import monitor_record
 from receiver.service.emulator.monitors.scheduler import MonitorScheduler
 from receiver.service.emulator.monitors.table import MonitorRow, MonitorTable
@@ -23,6 +24,7 @@ from receiver.service.emulator.state.database import StateDatabase
 from receiver.service.emulator.wire.monitors import read_monitor, read_monitor_changes
 from receiver.service.emulator.wire.plans import MonitorPlan
 from receiver.service.emulator.wire.policy import RequestPolicy
+from receiver.service.emulator.working.processes import HeavyWork, InThreads
 
 
 class MonitorBusy(Exception):
@@ -44,16 +46,23 @@ class Monitors:
         *,
         database: StateDatabase,
         scraper: Scraper,
-        outgoing: Outgoing,
-        account: Account,
+        events: CheckEvents,
+        account: CheckAccount,
         clock: Clock,
         ids: IdSource,
         sites: SiteCrawler | None = None,
+        searches: HitFinder | None = None,
         model: LanguageModel | None = None,
+        work: HeavyWork | None = None,
         jitter: bool = False,
         activity: Activity | None = None,
         policy: RequestPolicy | None = None,
+        horizon: Callable[[], datetime] | None = None,
     ) -> None:
+        """`horizon` tells up to which moment the clock is being moved; without it, it only passes.
+
+        Pages are compared by `work`; without it, in threads.
+        """
         self._clock = clock
         self._ids = ids
         self._policy = policy or RequestPolicy()
@@ -61,21 +70,24 @@ class Monitors:
         self._table = MonitorTable(database)
         runner = CheckRunner(
             table=self._table,
+            recorder=CheckRecorder(database=database, events=events, account=account, clock=clock, ids=ids),
             scraper=scraper,
-            outgoing=outgoing,
-            account=account,
             clock=clock,
             ids=ids,
             judge=ChangeJudge(model),
+            work=work or InThreads(),
             sites=sites,
+            searches=searches,
         )
         self._scheduler = MonitorScheduler(
+            database=database,
             table=self._table,
             runner=runner,
             account=account,
             clock=clock,
             ids=ids,
             read=self._plan_of,
+            horizon=horizon,
             jitter=jitter,
             activity=activity,
         )

@@ -8,8 +8,10 @@ from datetime import datetime
 from typing import Any
 
 from receiver.core.clock import from_micros, to_micros
+from receiver.service.emulator.monitors import check_table, progress
+from receiver.service.emulator.monitors.check_table import RememberedPage
 from receiver.service.emulator.state.database import StateDatabase
-from receiver.service.emulator.state.packing import pack, unpack
+from receiver.service.emulator.state.packing import unpack
 
 Json = dict[str, Any]
 
@@ -28,34 +30,8 @@ CREATE TABLE IF NOT EXISTS monitors (
     last_summary TEXT
 ) STRICT;
 CREATE INDEX IF NOT EXISTS monitors_due ON monitors (next_run_at) WHERE status = 'active';
-CREATE TABLE IF NOT EXISTS monitor_checks (
-    seq INTEGER PRIMARY KEY,
-    id TEXT NOT NULL UNIQUE,
-    monitor_id TEXT NOT NULL,
-    status TEXT NOT NULL,
-    created_at INTEGER NOT NULL,
-    record TEXT NOT NULL
-) STRICT;
-CREATE INDEX IF NOT EXISTS monitor_checks_of_monitor ON monitor_checks (monitor_id, seq);
-CREATE TABLE IF NOT EXISTS monitor_pages (
-    seq INTEGER PRIMARY KEY,
-    check_id TEXT NOT NULL,
-    status TEXT NOT NULL,
-    record TEXT NOT NULL
-) STRICT;
-CREATE INDEX IF NOT EXISTS monitor_pages_of_check ON monitor_pages (check_id, seq);
-CREATE TABLE IF NOT EXISTS monitor_memory (
-    monitor_id TEXT NOT NULL,
-    target_id TEXT NOT NULL,
-    url TEXT NOT NULL,
-    check_id TEXT NOT NULL,
-    scrape_id TEXT NOT NULL,
-    is_removed INTEGER NOT NULL,
-    markdown BLOB NOT NULL,
-    data TEXT NOT NULL,
-    PRIMARY KEY (monitor_id, target_id, url)
-) STRICT;
 """
+SCHEMA += check_table.SCHEMA + progress.SCHEMA
 
 DELETED = "deleted"
 
@@ -84,20 +60,6 @@ class MonitorRow:
     """The check that is queued or runs."""
     last_summary: Json | None
     """What its last check counted."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RememberedPage:
-    """What the last check knew of a page."""
-
-    scrape_id: str
-    """The scrape it was taken from."""
-    is_removed: bool
-    """Whether it was gone then."""
-    markdown: str
-    """Its Markdown."""
-    data: Any
-    """The values that were extracted; None without an extraction."""
 
 
 class MonitorTable:
@@ -144,10 +106,6 @@ class MonitorTable:
 
         await self._database.run(work)
 
-    async def plan_run(self, monitor_id: str, next_run_at: datetime | None) -> None:
-        """Set when the next check is due."""
-        await self._write("UPDATE monitors SET next_run_at = ? WHERE id = ?", (_at(next_run_at), monitor_id))
-
     async def find(self, team: str, monitor_id: str) -> MonitorRow | None:
         """Return a monitor of a team that is not deleted."""
         rows = await self._read(
@@ -172,42 +130,15 @@ class MonitorTable:
         )
         return [_monitor(row) for row in rows]
 
+    async def active(self) -> list[MonitorRow]:
+        """Return all monitors that are active."""
+        rows = await self._read("SELECT * FROM monitors WHERE status = 'active' ORDER BY seq", ())
+        return [_monitor(row) for row in rows]
+
     async def next_due(self) -> datetime | None:
         """Return when the next check of any monitor is due."""
         rows = await self._read("SELECT min(next_run_at) AS at FROM monitors WHERE status = 'active'", ())
         return _moment(rows[0]["at"])
-
-    async def begin_check(self, check: Json) -> None:
-        """Keep a new check as the current one of its monitor."""
-
-        def work(connection: sqlite3.Connection) -> None:
-            _insert_check(connection, check)
-            values = (check["id"], check["monitorId"])
-            connection.execute("UPDATE monitors SET current_check_id = ? WHERE id = ?", values)
-
-        await self._database.run(work)
-
-    async def add_check(self, check: Json) -> None:
-        """Keep a check that is over before it began."""
-        await self._database.run(lambda connection: _insert_check(connection, check))
-
-    async def update_check(self, check: Json) -> None:
-        """Keep the present state of a check."""
-        await self._database.run(lambda connection: _update_check(connection, check))
-
-    async def end_check(self, check: Json, *, begun_at: datetime | None, keep_from: datetime) -> None:
-        """Keep the end of a check, in its monitor too; checks that were made before `keep_from` are forgotten."""
-
-        def work(connection: sqlite3.Connection) -> None:
-            _update_check(connection, check)
-            connection.execute(
-                "UPDATE monitors SET current_check_id = NULL, last_summary = ?,"
-                " last_run_at = coalesce(?, last_run_at) WHERE id = ? AND current_check_id = ?",
-                (json.dumps(check["summary"]), _at(begun_at), check["monitorId"], check["id"]),
-            )
-            _forget_checks(connection, check["monitorId"], to_micros(keep_from))
-
-        await self._database.run(work)
 
     async def unfinished_checks(self) -> list[tuple[MonitorRow, Json]]:
         """Return the checks that are queued or running, with their monitors."""
@@ -243,30 +174,6 @@ class MonitorTable:
         )
         return [json.loads(row["record"]) for row in rows]
 
-    async def add_page(self, monitor_id: str, check_id: str, page: Json, memory: RememberedPage | None) -> None:
-        """Keep the result of a page, and what the next check compares it with; None leaves that as it is."""
-        markdown = b"" if memory is None else pack(memory.markdown.encode("utf-8", "surrogatepass"))
-
-        def work(connection: sqlite3.Connection) -> None:
-            connection.execute(
-                "INSERT INTO monitor_pages (check_id, status, record) VALUES (?, ?, ?)",
-                (check_id, page["status"], json.dumps(page)),
-            )
-            if memory is not None:
-                values = (monitor_id, page["targetId"], page["url"], check_id, memory.scrape_id, memory.is_removed)
-                connection.execute(
-                    "INSERT OR REPLACE INTO monitor_memory (monitor_id, target_id, url, check_id, scrape_id,"
-                    " is_removed, markdown, data) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                    (*values, markdown, json.dumps(memory.data)),
-                )
-            else:  # it was seen, so it is not gone
-                connection.execute(
-                    "UPDATE monitor_memory SET check_id = ? WHERE monitor_id = ? AND target_id = ? AND url = ?",
-                    (check_id, monitor_id, page["targetId"], page["url"]),
-                )
-
-        await self._database.run(work)
-
     async def remembered(self, monitor_id: str, target_id: str, url: str) -> RememberedPage | None:
         """Return what the last check knew of a page."""
         rows = await self._read(
@@ -296,25 +203,6 @@ class MonitorTable:
 
     async def _write(self, statement: str, values: Sequence[Any]) -> None:
         await self._database.run(lambda connection: connection.execute(statement, values))
-
-
-def _insert_check(connection: sqlite3.Connection, check: Json) -> None:
-    created = to_micros(datetime.fromisoformat(check["createdAt"]))
-    connection.execute(
-        "INSERT INTO monitor_checks (id, monitor_id, status, created_at, record) VALUES (?, ?, ?, ?, ?)",
-        (check["id"], check["monitorId"], check["status"], created, json.dumps(check)),
-    )
-
-
-def _update_check(connection: sqlite3.Connection, check: Json) -> None:
-    values = (check["status"], json.dumps(check), check["id"])
-    connection.execute("UPDATE monitor_checks SET status = ?, record = ? WHERE id = ?", values)
-
-
-def _forget_checks(connection: sqlite3.Connection, monitor_id: str, before: int) -> None:
-    old = "SELECT id FROM monitor_checks WHERE monitor_id = ? AND created_at < ?"
-    connection.execute(f"DELETE FROM monitor_pages WHERE check_id IN ({old})", (monitor_id, before))  # noqa: S608
-    connection.execute("DELETE FROM monitor_checks WHERE monitor_id = ? AND created_at < ?", (monitor_id, before))
 
 
 def _monitor(row: sqlite3.Row) -> MonitorRow:

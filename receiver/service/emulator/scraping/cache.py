@@ -111,19 +111,28 @@ class PageCache:
                 self._bytes = connection.execute(_SIZE).fetchone()[0]
 
 
-def looks_up(plan: ScrapePlan) -> bool:
+def end_future(connection: sqlite3.Connection, now: datetime) -> None:
+    """Let no copy be newer than now: the clock may have been ahead when the state was written."""
+    connection.execute("UPDATE page_cache SET fetched_at = ?1 WHERE fetched_at > ?1", (to_micros(now),))
+
+
+def looks_up(plan: ScrapePlan, *, has_browser: bool = False) -> bool:
     """Tell whether a plan may be answered from the cache.
 
     What the request itself changes, by headers, is never answered from it; and a page is not compared with an older
-    copy of itself, unless nothing but a copy is allowed.
+    copy of itself, unless nothing but a copy is allowed. No picture can be taken of a copy.
     """
     if plan.lockdown or plan.min_age is not None:
         return True
+    if has_browser and plan.format("screenshot") is not None:
+        return False
     return plan.max_age > 0 and not plan.headers and not plan.actions and plan.format("changeTracking") is None
 
 
-def is_kept(plan: ScrapePlan) -> bool:
-    """Tell whether the page that a plan fetches goes into the cache."""
+def is_kept(plan: ScrapePlan, *, has_browser: bool = False) -> bool:
+    """Tell whether the page that a plan fetches goes into the cache: not if it was loaded for a picture."""
+    if has_browser and plan.format("screenshot") is not None:
+        return False
     own = plan.headers or plan.actions or plan.zero_data_retention or tuple(plan.parsers) != _PDF_AS_USUAL
     return plan.store_in_cache and not own
 
@@ -136,7 +145,7 @@ def copy_of(plan: ScrapePlan, page: FetchedPage) -> CachedCopy:
 
 def key_of_page(plan: ScrapePlan) -> str:
     """Return the key of a plan's page: plans with the same key get the same page."""
-    parts = (
+    parts: tuple[object, ...] = (
         _normal(plan.url),
         plan.mobile,
         plan.block_ads,
@@ -144,6 +153,8 @@ def key_of_page(plan: ScrapePlan) -> str:
         plan.country,
         list(plan.languages),
     )
+    if plan.wait_for:
+        parts += (plan.wait_for,)  # the browser has run the scripts of such a page
     return hashlib.sha256(json.dumps(parts).encode("utf-8", "backslashreplace")).hexdigest()
 
 

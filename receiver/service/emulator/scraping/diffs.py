@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from receiver.service.emulator.scraping.comparison import is_same_text
 from receiver.service.emulator.scraping.line_diff import LineEdit, StepCount, diff_lines, split_lines
 
 Json = dict[str, Any]
@@ -59,6 +60,14 @@ def diff_pages(old: str, new: str, count: StepCount | None = None) -> PageDiff:
     """Return the difference of two Markdown texts. Its work is bounded, whatever the texts are."""
     hunks = list(_hunks(diff_lines(split_lines(old), split_lines(new), count)))
     return PageDiff(_HEAD + "".join(map(_text, hunks)), {"files": [_file(hunks)]})
+
+
+def compare_texts(old: str, new: str, with_diff: bool) -> Json | None:
+    """Return the difference of two texts as `{text, tree}`, null if it is not asked for; None if they are same."""
+    if is_same_text(old, new):
+        return None
+    diff = diff_pages(old, new) if with_diff else None
+    return {"text": None, "tree": None} if diff is None else {"text": diff.text, "tree": diff.tree}
 
 
 def _hunks(edits: Sequence[LineEdit]) -> Iterator[DiffHunk]:

@@ -10,6 +10,7 @@ from receiver.service.emulator.scraping.ports import ReadContent
 from receiver.service.emulator.times import wire_time
 
 _BROWSER_FORMATS = ("screenshot",)
+_DONE_BY_BROWSER = ("mobile", "waitFor", "location.country")
 _MODEL_FORMATS = ("branding", "product", "menu", "audio", "video")
 OWN_METADATA = frozenset(
     {"scrapeId", "sourceURL", "url", "statusCode", "contentType", "error", "indexId", "timezone"}
@@ -41,7 +42,7 @@ def page_keys(plan: ScrapePlan, content: ReadContent) -> Json:
     keys = {name: value for name, value in found.items() if plan.format(name) is not None and value is not None}
     parsed = {"pages": content.pages, "blocks": content.blocks}
     keys |= {name: list(value) for name, value in parsed.items() if value is not None}
-    # An answer always has the key of a picture that was asked for, and no browser is here to take one.
+    # An answer always has the key of a picture that was asked for, also when no browser is here to take one.
     return keys | {name: None for name in _BROWSER_FORMATS if plan.format(name) is not None}
 
 
@@ -62,6 +63,7 @@ def metadata_of(
     cached_at: datetime | None,
     looked_up: bool,
     waited_ms: int,
+    timezone: str | None = None,
 ) -> Json:
     """Return the metadata: what the page's tags say first, and what the scrape knows last.
 
@@ -80,6 +82,7 @@ def metadata_of(
         "cacheState": ("miss" if cached_at is None else "hit") if looked_up else None,
         "cachedAt": None if cached_at is None else wire_time(cached_at),
         "error": _reason(page.status),
+        "timezone": timezone,
     }
     if waited_ms:
         own |= {"concurrencyLimited": True, "concurrencyQueueDurationMs": waited_ms}
@@ -98,16 +101,18 @@ def _reason(status: int) -> str | None:
         return f"HTTP status {status}"
 
 
-def option_warnings(plan: ScrapePlan) -> list[str]:
-    """Return what was asked for and cannot be done here."""
+def option_warnings(plan: ScrapePlan, *, has_browser: bool = False, is_rendered: bool = False) -> list[str]:
+    """Return what was asked for and cannot be done here. A page that `is_rendered` was loaded by the browser."""
     warnings: list[str] = []
-    if plan.without_effect:
-        names = ", ".join(plan.without_effect)
-        warnings.append(f"The emulator has no browser, proxies or places: {names} had no effect.")
+    ignored = [name for name in plan.without_effect if not (is_rendered and name in _DONE_BY_BROWSER)]
+    if ignored:
+        lacks = "proxies and places" if has_browser else "browser, proxies or places"
+        names = ", ".join(ignored)
+        warnings.append(f"The emulator has no {lacks}: {names} had no effect.")
     if any(one.get("type") == "image" for one in plan.parsers):
         warnings.append("The parser image needs OCR, which the emulator does not have.")
     asked = [one["type"] for one in plan.formats]
-    in_browser = [name for name in asked if name in _BROWSER_FORMATS]
+    in_browser = [name for name in asked if name in _BROWSER_FORMATS and not has_browser]
     warnings += [f"The format {name} needs a browser, which the emulator does not have." for name in in_browser]
     warnings += [f"The emulator cannot make the format {name}." for name in asked if name in _MODEL_FORMATS]
     if plan.only_clean_content:

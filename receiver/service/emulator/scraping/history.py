@@ -124,6 +124,11 @@ def entry_of(
     )
 
 
+def end_future(connection: sqlite3.Connection, now: datetime) -> None:
+    """Let no scrape be newer than now: the clock may have been ahead when the state was written."""
+    connection.execute("UPDATE page_history SET scraped_at = ?1 WHERE scraped_at > ?1", (to_micros(now),))
+
+
 def branch_of(plan: ScrapePlan) -> str:
     """Return the branch of history that a scrape belongs to: that of its tag, or the one without a tag."""
     tag = (plan.format("changeTracking") or {}).get("tag")

@@ -1,12 +1,12 @@
 """The documents of scrapes for the 24 hours in which they can be asked for again by their id."""
 
-import json
+import asyncio
 import sqlite3
 from datetime import timedelta
 
 from receiver.core.clock import Clock, to_micros
-from receiver.service.emulator.json_text import to_json
-from receiver.service.emulator.scrapes import Json, ScrapedPage
+from receiver.service.emulator.json_text import to_json_beside
+from receiver.service.emulator.scrapes import ScrapedPage
 from receiver.service.emulator.state.database import StateDatabase
 from receiver.service.emulator.state.packing import pack, unpack
 
@@ -43,7 +43,7 @@ class KeptScrapes:
     async def put(self, team: str, page: ScrapedPage) -> None:
         """Keep the document of a scrape, and forget those that expired a day ago."""
         now = self._clock.now()
-        document = pack(to_json(page.document))
+        document = await asyncio.to_thread(pack, await to_json_beside(page.document))
         values = (page.scrape_id, team, to_micros(now + KEPT_FOR), document)
 
         def write(connection: sqlite3.Connection) -> None:
@@ -52,12 +52,11 @@ class KeptScrapes:
 
         await self._database.run(write)
 
-    async def find(self, team: str, scrape_id: str) -> Json | None:
-        """Return the document; None if the team has no such scrape. ScrapeExpired if it had one."""
+    async def find(self, team: str, scrape_id: str) -> bytes | None:
+        """Return the document as JSON; None if the team has no such scrape. ScrapeExpired if it had one."""
         row = await self._database.run(lambda connection: connection.execute(_FIND, (scrape_id, team)).fetchone())
         if row is None:
             return None
         if row["expires_at"] <= to_micros(self._clock.now()):
             raise ScrapeExpired
-        document: Json = json.loads(unpack(row["document"]))
-        return document
+        return await asyncio.to_thread(unpack, row["document"])

@@ -16,7 +16,7 @@ _LINK = re.compile(r"!?\[([^\[\]\n]{0,2000})\]\([^()\n]{0,4000}\)")
 _MARKS = re.compile(r"^\s{0,12}(?:#{1,6} |> |[-*+] |\d{1,9}\. )+", re.MULTILINE)
 _ESCAPED = re.compile(r"\\([\\`*_{}\[\]()#+.!|>-])")
 _SENTENCE_END = re.compile(r"(?<=[.!?…。])\s+")
-_STOP_WORDS = frozenset(
+STOP_WORDS = frozenset(
     {
         "a",
         "an",
@@ -97,7 +97,7 @@ def _is_prose(block: str) -> bool:
 
 def best_passages(markdown: str, question: str, most: int = HIGHLIGHTS) -> Sequence[str]:
     """Return the passages that have most of a question's words, in the order of the page; rare words count more."""
-    wanted = {word for word in words_of_text(question) if word not in _STOP_WORDS}
+    wanted = {word for word in words_of_text(question) if word not in STOP_WORDS}
     blocks = plain_blocks(markdown)
     found = [wanted.intersection(words_of_text(block)) for block in blocks]
     counts = Counter(word for words in found for word in words)
@@ -113,7 +113,7 @@ def best_sentence(markdown: str, question: str) -> str | None:
     if not passages:
         return None
     sentences = _SENTENCE_END.split(passages[0])
-    wanted = set(words_of_text(question)) - _STOP_WORDS
+    wanted = set(words_of_text(question)) - STOP_WORDS
     return max(sentences, key=lambda one: len(wanted.intersection(words_of_text(one))))
 
 

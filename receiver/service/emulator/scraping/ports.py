@@ -1,5 +1,6 @@
 """What a scrape needs of others: pages from sites, their content, and a policy about addresses."""
 
+import sqlite3
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -53,6 +54,10 @@ class ReadContent(Protocol):
         """Pages that the PDF has."""
 
     @property
+    def outline(self) -> Json | None:
+        """What a search index needs, if the plan asked for it."""
+
+    @property
     def pages(self) -> Sequence[Json] | None:
         """The pages of a PDF one by one, if they were asked for."""
 
@@ -67,6 +72,20 @@ class ReadContent(Protocol):
 
 ReadPage = Callable[[FetchedPage, ScrapePlan], Awaitable[ReadContent]]
 """Reads a page; the event loop goes on meanwhile. It raises ScrapeFailed for a page it cannot read."""
+
+
+WritePage = Callable[[sqlite3.Connection], None]
+"""Writes what was made of a page, in the caller's transaction."""
+
+
+class PageIndex(Protocol):
+    """Takes in pages, so that they can be searched."""
+
+    def entry(self, page: FetchedPage, content: ReadContent) -> WritePage:
+        """Return what writes a page into the index. This takes a while; it is called in a thread."""
+
+    def removal(self, page: FetchedPage) -> WritePage:
+        """Return what removes a page that is gone."""
 
 
 class AddressGuard(Protocol):

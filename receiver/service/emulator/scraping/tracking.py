@@ -1,6 +1,5 @@
 """Change tracking: what a page has become since the same team scraped it with the same tag."""
 
-import asyncio
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,12 +7,13 @@ from receiver.service.emulator.extraction.extractor import Extractor
 from receiver.service.emulator.extraction.source import ExtractionSource
 from receiver.service.emulator.failures import ScrapeFailed
 from receiver.service.emulator.scrapes import FetchedPage, Json, ScrapePlan
-from receiver.service.emulator.scraping.comparison import changed_keys, is_same_text
-from receiver.service.emulator.scraping.diffs import diff_pages
+from receiver.service.emulator.scraping.comparison import changed_keys
+from receiver.service.emulator.scraping.diffs import compare_texts
 from receiver.service.emulator.scraping.extracting import source_of, wish_of
 from receiver.service.emulator.scraping.history import EarlierScrape, PageHistory
 from receiver.service.emulator.scraping.ports import ReadContent, ReadPage
 from receiver.service.emulator.times import wire_time
+from receiver.service.emulator.working.processes import HeavyWork, WorkLost
 
 _GONE = 404
 
@@ -31,32 +31,53 @@ class Tracked:
 class ChangeTracker:
     """Compares a page with its earlier scrape. A fault never fails the scrape: it is a warning."""
 
-    def __init__(self, history: PageHistory, extractor: Extractor, read: ReadPage) -> None:
+    def __init__(self, history: PageHistory, extractor: Extractor, read: ReadPage, work: HeavyWork) -> None:
         self._history = history
         self._extractor = extractor
         self._read = read
+        self._work = work
 
     async def track(
         self, plan: ScrapePlan, team: str, page: FetchedPage, content: ReadContent, *, seconds: float
     ) -> Tracked:
         """Return the comparison. `plan` has the format changeTracking; the content has Markdown and raw HTML."""
         earlier = await self._history.earlier(team, plan)
-        markdown = content.markdown or ""
-        value: Json = {
-            "previousScrapeAt": None if earlier is None else wire_time(earlier.scraped_at),
-            "changeStatus": await asyncio.to_thread(_status, page.status, earlier, markdown),
-            "visibility": "visible",
-        }
-        if earlier is None or value["changeStatus"] != "changed":
-            return Tracked(value)
         options = plan.format("changeTracking") or {}
         warnings: tuple[str, ...] = ()
-        if "git-diff" in options.get("modes", ()):
-            diff = await asyncio.to_thread(diff_pages, earlier.markdown, markdown)
-            value["diff"] = diff.text if plan.diff_as_text else {"text": diff.text, "json": diff.tree}
+        try:
+            status, text, tree = await self._comparison(page.status, earlier, content.markdown or "", options)
+        except WorkLost as exc:
+            # The texts differ, or there would have been nothing to do.
+            status, text, tree = "changed", None, None
+            warnings = (f"changeTracking: the page cannot be compared with the earlier one: {exc}",)
+        value: Json = {
+            "previousScrapeAt": None if earlier is None else wire_time(earlier.scraped_at),
+            "changeStatus": status,
+            "visibility": "visible",
+        }
+        if earlier is None or status != "changed":
+            return Tracked(value)
+        if text is not None:
+            value["diff"] = text if plan.diff_as_text else {"text": text, "json": tree}
         if "json" in options.get("modes", ()):
-            value["json"], warnings = await self._values(plan, earlier, page, content, options, seconds)
+            value["json"], found = await self._values(plan, earlier, page, content, options, seconds)
+            warnings += found
         return Tracked(value, warnings)
+
+    async def _comparison(
+        self, status: int, earlier: EarlierScrape | None, markdown: str, options: Json
+    ) -> tuple[str, str | None, Json | None]:
+        """Return the status of the page and, if it changed and that was asked for, its difference."""
+        if status == _GONE:
+            return "removed", None, None
+        if earlier is None:
+            return "new", None, None
+        if earlier.markdown == markdown:
+            return "same", None, None
+        with_diff = "git-diff" in options.get("modes", ())
+        size = len(earlier.markdown) + len(markdown)
+        found = await self._work.run(compare_texts, earlier.markdown, markdown, with_diff, size=size)
+        return ("same", None, None) if found is None else ("changed", found["text"], found["tree"])
 
     async def _values(
         self,
@@ -85,11 +106,3 @@ class ChangeTracker:
         if before.data is None and after.data is None:
             return None, after.warnings
         return changed_keys(before.data, after.data), after.warnings
-
-
-def _status(status: int, earlier: EarlierScrape | None, markdown: str) -> str:
-    if status == _GONE:
-        return "removed"
-    if earlier is None:
-        return "new"
-    return "same" if is_same_text(earlier.markdown, markdown) else "changed"

@@ -18,6 +18,8 @@ T = TypeVar("T")
 
 _APPLICATION_ID = 0x656D7531
 """Says that a database is an emulator's: https://www.sqlite.org/pragma.html#pragma_application_id."""
+CACHE_KIB = 64 * 1024
+"""Memory for pages of a file that were read; a large search index needs it."""
 _LOCK_SECONDS = 1.0
 """How long to wait for an emulator that is just ending."""
 
@@ -130,6 +132,7 @@ class StateDatabase:
             _require_own(connection)
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = NORMAL")
+            connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
             connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
             for schema in self._schemas:
                 connection.executescript(schema)

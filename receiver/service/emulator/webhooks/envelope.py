@@ -25,11 +25,11 @@ def build_body(
     delivery_id: str,
     *,
     success: bool,
-    data: list[Json],
+    data: list[Any],
     error: str | None,
     metadata: Mapping[str, Any],
 ) -> bytes:
-    """Return the bytes that are signed and sent, with the keys in the service's order."""
+    """Return the bytes that are signed and sent, keys in the service's order. `data` may be JSON already."""
     envelope: Json = {
         "success": success,
         "type": event_type,

@@ -29,7 +29,7 @@ _MAX_ON_THE_WAY = 32
 
 
 class Outbox:
-    """The Outgoing of the emulator: a webhook delivery is kept before it is sent.
+    """Keeps and sends webhooks: a webhook delivery is kept before it is sent.
 
     Deliveries to one address start in the order in which they were kept, each after the answer to the one before.
     A failed one comes again later, and does not hold the others back. While an address does not answer at all,
@@ -98,7 +98,7 @@ class Outbox:
         job_id: str,
         *,
         success: bool = True,
-        data: list[dict[str, Any]] | None = None,
+        data: list[Any] | None = None,
         error: str | None = None,
     ) -> None:
         """Keep an event for delivery; without a target, or when its filter refuses the type, do nothing.
@@ -117,7 +117,7 @@ class Outbox:
         job_id: str,
         *,
         success: bool = True,
-        data: list[dict[str, Any]] | None = None,
+        data: list[Any] | None = None,
         error: str | None = None,
     ) -> PreparedDelivery | None:
         """Return the delivery of an event, for `keep` in a transaction and `wake` after it.

@@ -97,7 +97,7 @@ def plan_of(
         actions=tuple(action.wire() for action in options.actions or ()),
         store_in_cache=options.store_in_cache is not False and not uses_headers,
         zero_data_retention=unkept,
-        threat_protection=_threat_protection(options.threat_protection, policy),
+        threat_protection=threat_protection(options.threat_protection, policy),
         diff_as_text=_diff_as_text(policy, version, origin),
         without_effect=tuple(_without_effect(options)),
         **_of_version(options, uses_headers=uses_headers),
@@ -179,7 +179,7 @@ def _default_timeout(formats: Sequence[Json], proxy: str | None) -> int:
     return _TIMEOUT_OF_EXTRACTION if slow else _TIMEOUT
 
 
-def _threat_protection(override: ThreatProtection | None, policy: RequestPolicy) -> Json | None:
+def threat_protection(override: ThreatProtection | None, policy: RequestPolicy) -> Json | None:
     """Return what the request says in place of the organisation; CallRefused 403 if it may not."""
     if override is None:
         return None

@@ -9,6 +9,7 @@ import pytest
 from receiver.service.emulator.account.keys import team_of_key
 from receiver.service.emulator.admin.faults import CallFault, InjectedFaults, WebhookFault
 from receiver.service.emulator.admin.journal import MAX_SHOWN_BODY, Journal
+from receiver.service.emulator.contracts import JobFailure
 from receiver.service.emulator.options import EmulatorOptions
 from receiver.service.emulator.webhooks.treatments import AS_USUAL, Treatment
 from tests.cases import for_each
@@ -120,6 +121,22 @@ async def test_the_next_two_scrapes_answer_429() -> None:
     assert answers[0].json() == {"success": False, "error": "Rate limit exceeded"}
     assert other.status_code == 200
     assert [row["faked"] for row in journal] == [False, True, True]
+
+
+async def test_jobs_that_are_to_fail_are_asked_for() -> None:
+    """They are listed until they have failed."""
+    asked = {"job": "crawl", "times": 2, "after": 3, "error": "no more"}
+    async with echo_world() as world:
+        listed = (await world.client.post("/_emulator/faults", json=asked)).json()
+        wrong = await world.client.post("/_emulator/faults", json={"job": "scrape"})
+        first = world.emulator.faults.choose_job("crawl")
+        other = world.emulator.faults.choose_job("batch_scrape")
+        left = (await world.client.get("/_emulator/faults")).json()["faults"]
+
+    assert listed["faults"] == [asked]
+    assert wrong.status_code == 400
+    assert (first, other) == (JobFailure(3, "no more"), None)
+    assert left == [{**asked, "times": 1}]
 
 
 @for_each(

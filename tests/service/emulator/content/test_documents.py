@@ -73,7 +73,7 @@ DOCX = files.docx(files.paragraph("Head", "Heading1") + files.paragraph("a *b*")
     ("name", "body", "expected"),
     [
         ("a.docx", DOCX, "# Head\n\na \\*b\\*"),
-        ("a.rtf", b"{\\rtf1\\ansi One \\b two\\b0\\par Three \\'e9}", "One two\n\nThree é"),
+        ("a.rtf", b"{\\rtf1\\ansi One \\b two\\b0\\par Three \\'e9}", "One **two**\n\nThree é"),
         (
             "a.xlsx",
             xlsx(),
@@ -82,7 +82,7 @@ DOCX = files.docx(files.paragraph("Head", "Heading1") + files.paragraph("a *b*")
         ("a.csv", b"a;b;c,d\n1;2\n", "| a | b | c,d |\n| --- | --- | --- |\n| 1 | 2 |  |"),
         ("a.pptx", PPTX, "## First\n\none line\n\n| h |\n| --- |\n| c |\n\nsecond"),
         ("a.epub", EPUB, "# One\n\ntwo"),
-        ("a.odt", ODT, "## Head\n\na b [l](/x)\n\n- i\n\n\n|     |     |\n| --- | --- |\n| c |  |"),
+        ("a.odt", ODT, "## Head\n\na b [l](/x)\n\n- i\n\n| c |\n| --- |"),
         ("a.pdf", files.pdf("One page", "Two pages"), "One page\n\nTwo pages"),
     ],
 )

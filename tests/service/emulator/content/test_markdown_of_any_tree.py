@@ -5,7 +5,7 @@ from collections.abc import Callable
 from html import escape
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
@@ -116,12 +116,17 @@ SHAPES: dict[str, Callable[[int], str]] = {
     "one table": lambda size: f"<table>{'<tr><td>a<td>b' * size}</table>",
     "links without text": lambda size: "<a href='/x'><img src='/y'></a> <span></span>" * size,
     "comments": lambda size: "<!-- a --><i>b</i><!-- c -->" * size,
+    "wide lists in lists": lambda size: "<ol start=999999999><li>a" * 40 + "<br>y<br>z" * size,
+    "lists around code": lambda size: "<ol><li>" * 40 + "<pre>a\nb\n</pre>" * size,
+    "wide tables in tables": lambda size: "<table><tr><td>" * 80 + "<td>b" * size,
+    "quotes around lines": lambda size: "<blockquote>" * 40 + "<br>y" * size,
+    "texts and comments in an item": lambda size: "<ul><li>" + "a<!-- -->" * size,
     "code": lambda size: f"<pre>{'<span>a</span><br>' * size}</pre>",
 }
 
 
 def steps_for(tree: LexborHTMLParser) -> int:
-    """Return how many functions are called while a tree is converted."""
+    """Return how many functions are called while a tree is converted, and how many characters are written."""
     steps = 0
 
     def count(_frame: object, event: str, _argument: object) -> None:
@@ -131,10 +136,10 @@ def steps_for(tree: LexborHTMLParser) -> int:
     before = sys.getprofile()
     sys.setprofile(count)
     try:
-        to_markdown(content_root(tree))
+        text = to_markdown(content_root(tree))
     finally:
         sys.setprofile(before)
-    return steps
+    return steps + len(text)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -143,6 +148,29 @@ def test_twice_the_page_is_about_twice_the_work(shape: str) -> None:
     once, twice = (steps_for(LexborHTMLParser(SHAPES[shape](size))) for size in (250, 500))
 
     assert twice < 2.3 * once
+
+
+PIECES = """
+    <ul> <ol> <ol_start=999999999> <li> <li>a </li> </ul> </ol> <div> </div> <blockquote> </blockquote> <b> </b> <i>
+    <a_href=/x> </a> <h1> <table><tr><td> <td>b </td></tr></table> <caption> <pre>a\nb\n</pre> <br> <br>y<br>z x <p>
+    <code>a\nb</code> <!--_-->
+"""
+pieces = st.lists(
+    st.sampled_from([one.replace("_", " ").replace("\\n", "\n") for one in PIECES.split()]), min_size=1, max_size=5
+).map("".join)
+
+
+@given(pieces, st.sampled_from([1, 10, 40]), pieces)
+@example("<ol start=999999999><br>y<br>z<li>a", 10, "<br>y<br>z<li>a<ol start=999999999>")
+@example("<table><tr><td>", 40, "<td>b")
+@settings(max_examples=50, deadline=None)
+def test_any_shape_needs_work_that_grows_with_its_size(around: str, deep: int, inside: str) -> None:
+    """What is nested as deep as one likes, and repeated as often: neither the steps nor the result explode."""
+    pages = [around * deep + inside * size for size in (200, 400)]
+    once, twice = (steps_for(parse_html(page)) for page in pages)
+
+    assert twice < 2.6 * once + 20_000
+    assert twice < 60 * len(pages[1]) + 50_000
 
 
 @pytest.mark.parametrize("tag", ["div", "span", "b", "ul><li", "blockquote", "table><tr><td", "kbd", "section"])

@@ -1,7 +1,9 @@
 """Pages are read beside the event loop, and none of them keeps the others from being read."""
 
 import asyncio
+import base64
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -10,6 +12,7 @@ from receiver.service.emulator.content.page import read_page
 from receiver.service.emulator.content.readers import PageReaders
 from receiver.service.emulator.failures import ScrapeFailed
 from receiver.service.emulator.scrapes import FetchedPage
+from receiver.service.emulator.working.processes import WorkProcesses
 from tests.doubles import soon, turns
 from tests.service.emulator.content.pages import URL, plan
 
@@ -33,7 +36,7 @@ def page(body: str) -> FetchedPage:
 
 @pytest.fixture
 async def readers() -> AsyncIterator[PageReaders]:
-    async with PageReaders(processes=1) as made:
+    async with WorkProcesses(processes=1) as work, PageReaders(work) as made:
         yield made
 
 
@@ -66,13 +69,26 @@ async def test_a_page_that_cannot_be_read_fails_alone(readers: PageReaders) -> N
     assert (await readers.read(page(LONG), plan())).markdown
 
 
-async def test_a_reader_that_dies_costs_its_page_only(
-    readers: PageReaders, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_process_that_dies_costs_its_page_only() -> None:
     """As when a page needs more memory than a process may have."""
-    with monkeypatch.context() as patched:
-        patched.setattr("receiver.service.emulator.content.readers._CHILD", "this_module_is_not_there")
+    async with WorkProcesses(child="this_module_is_not_there") as work, PageReaders(work) as broken:
         with pytest.raises(ScrapeFailed, match="too much time or memory"):
-            await readers.read(page(LONG), plan())
+            await broken.read(page(LONG), plan())
+        assert (await broken.read(page("<p>short</p>"), plan())).markdown
 
-    assert (await readers.read(page(LONG), plan())).markdown
+
+@pytest.mark.parametrize("count", [1, 3000])
+async def test_a_selector_that_looks_for_ever_through_a_document_is_given_up(
+    readers: PageReaders, count: int
+) -> None:
+    """The text of a document is a page like any other."""
+    body = csv_of(count)
+    document = replace(page(""), url=f"{URL}a.csv", content_type="text/csv", body=body)
+    wanted = plan(exclude_tags=("h2", "<"))
+
+    assert await readers.read(document, wanted) == read_page(document, wanted)
+    assert (await readers.read(document, plan("rawBase64"))).raw_base64 == base64.b64encode(body).decode()
+
+
+def csv_of(rows: int) -> bytes:
+    return b"a,b\n" + b"1,2\n" * rows

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from receiver.service.emulator.extraction.blocks import MAX_LINES
@@ -92,6 +92,7 @@ VALUES = st.recursive(
 
 
 @given(st.dictionaries(KEYWORDS, VALUES, max_size=5))
+@example({"type": None, "properties": None, "anyOf": [{"properties": {}}]})
 @settings(max_examples=200, deadline=None)
 def test_any_object_is_read_as_a_schema(schema: Json) -> None:
     result = data_of(schema)

@@ -1,6 +1,7 @@
 """Monitors over a small web, as the operations use them."""
 
-from collections.abc import AsyncIterator, Awaitable
+import sqlite3
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -18,6 +19,7 @@ from receiver.service.emulator.monitors import table
 from receiver.service.emulator.monitors.ports import SitePage
 from receiver.service.emulator.monitors.service import Monitors
 from receiver.service.emulator.wire.plans import CrawlPlan
+from receiver.service.emulator.working.processes import HeavyWork
 from tests.doubles import turns
 from tests.service.emulator.pages import HOME, TEAM, Mailbox, Purse, Scene, Web, plan_of, scene
 
@@ -35,8 +37,9 @@ class MadeSite:
     urls: list[str] = field(default_factory=list)
     failure: ScrapeFailed | None = None
     crawled: list[CrawlPlan] = field(default_factory=list)
+    forgotten: list[str] = field(default_factory=list)
 
-    async def pages(self, plan: CrawlPlan, *, team: str) -> AsyncIterator[SitePage]:
+    async def pages(self, plan: CrawlPlan, *, team: str, crawl_id: str) -> AsyncGenerator[SitePage, None]:
         self.crawled.append(plan)
         if self.failure is not None:
             raise self.failure
@@ -46,6 +49,9 @@ class MadeSite:
                 yield SitePage(url, await self.scene.scraper.scrape(scraping, history_team=team))
             except ScrapeFailed as exc:
                 yield SitePage(url, exc)
+
+    def forget(self, connection: sqlite3.Connection, crawl_id: str) -> None:
+        self.forgotten.append(crawl_id)
 
 
 @dataclass(slots=True)
@@ -124,14 +130,16 @@ async def studio(
     *,
     clock: VirtualClock | None = None,
     model: LanguageModel | None = None,
+    work: HeavyWork | None = None,
     **options: Any,
 ) -> AsyncIterator[Studio]:
-    async with scene(file, clock=clock, schemas=(table.SCHEMA,)) as one:
+    async with scene(file, clock=clock, work=work, schemas=(table.SCHEMA,)) as one:
         mailbox, purse, site, activity = Mailbox(), Purse(), MadeSite(one), Activity()
         made = Monitors(
             database=one.database,
             scraper=one.scraper,
-            outgoing=mailbox,
+            work=one.work,
+            events=mailbox,
             account=purse,
             clock=one.clock,
             ids=IdSource(one.clock, 2),

@@ -244,7 +244,7 @@ async def test_a_crawl_that_cannot_begin_fails_the_check_and_removes_nothing() -
     assert (completed["success"], completed["error"]) == (False, "no such host")
 
 
-async def test_a_search_target_cannot_be_checked_yet_and_the_check_says_so() -> None:
+async def test_without_searches_a_search_target_cannot_be_checked_and_the_check_says_so() -> None:
     search = {"type": "search", "queries": ["bikes"]}
     async with studio() as one:
         one.web.show("a")
@@ -301,7 +301,7 @@ async def test_a_check_is_charged_and_recorded() -> None:
             "expectedJobs": [page["currentScrapeId"] for page in check["pages"]],
         }
     ]
-    assert one.purse.charged == [10]
+    assert one.purse.charged == [5, 5]
     assert check["pages"][0] | {"id": "", "currentScrapeId": ""} == {
         "id": "",
         "targetId": monitor["targets"][0]["id"],

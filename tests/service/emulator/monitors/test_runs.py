@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from receiver.service.emulator.monitors.runs import LONGEST_JITTER, interval_of, jitter_of, next_run
+from receiver.service.emulator.monitors.runs import LONGEST_JITTER, interval_of, jitter_of, last_runs, next_run
 
 BERLIN, LONDON, LORD_HOWE, HAVANA, APIA = (
     "Europe/Berlin",
@@ -119,3 +119,15 @@ def test_jitter_is_the_monitors_own_and_bounded() -> None:
     assert timedelta(0) <= jitter_of(monitor, None) < LONGEST_JITTER
     assert jitter_of(monitor, timedelta(minutes=5)) < timedelta(minutes=2.5)
     assert len({jitter_of(str(number), None) for number in range(100)}) > 90
+
+
+@pytest.mark.parametrize("zone", [BERLIN, LONDON, LORD_HOWE, HAVANA, APIA, "UTC"])
+@pytest.mark.parametrize("cron", ["*/20 * * * *", "30 2 * * *", "15 */3 * * 1-5", "0 0 29 2 *"])
+def test_the_last_runs_are_the_end_of_all_runs(cron: str, zone: str) -> None:
+    """However many there are: also on the days on which the clocks are changed."""
+    since = "2026-03-05T12:00:00+00:00"
+    until = at(since) + timedelta(days=30)
+    every = [run for run in runs(cron, zone, since, 3_000) if run <= until]
+
+    for most in (1, 7, 5_000):
+        assert last_runs(cron, zone, at(since), until, most) == every[-most:]

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from receiver.core.clock import VirtualClock
+from receiver.service.emulator.clock import EmulatorClock
 from receiver.service.emulator.failures import CallRefused
-from tests.doubles import soon, turns
+from tests.doubles import event_of, eventually, soon, turns
 from tests.service.emulator.monitors.studio import HOURLY, studio
 from tests.service.emulator.pages import HOME, TEAM
 
@@ -59,6 +60,50 @@ async def test_runs_that_a_clock_was_set_over_come_one_after_the_other() -> None
         ("completed", "14"),
         ("completed", "13"),
     ]
+
+
+@pytest.mark.parametrize("jitter", [False, True])
+async def test_a_clock_that_is_set_over_too_many_runs_brings_the_last_of_them(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, jitter: bool
+) -> None:
+    """The log tells from when on."""
+    monkeypatch.setattr("receiver.service.emulator.monitors.scheduler.MAX_RUNS", 5)
+    async with studio(jitter=jitter) as one:
+        one.web.show("a")
+        monitor = await one.create()
+        await one.passes(timedelta(days=365))
+        checks = await one.checks(monitor)
+        after = await one.monitors.get(TEAM, monitor["id"])
+
+    late = datetime.fromisoformat(monitor["nextRunAt"]) - datetime(2026, 1, 1, 13, tzinfo=UTC)
+    end = datetime(2027, 1, 1, 12, tzinfo=UTC) + late
+    first = 0 if late == timedelta(0) else 1
+    assert [datetime.fromisoformat(check["scheduledFor"]) for check in checks] == [
+        end - number * HOUR for number in range(first, first + 5)
+    ]
+    assert datetime.fromisoformat(after["nextRunAt"]) == end + (1 - first) * HOUR
+    assert [event_of(record) for record in caplog.records] == ["monitor_runs_left_out"]
+
+
+async def test_a_clock_that_is_moved_step_by_step_over_too_many_runs_brings_the_last_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As the admin API moves it: the runs before them cost nothing."""
+    monkeypatch.setattr("receiver.service.emulator.monitors.scheduler.MAX_RUNS", 5)
+    clock = EmulatorClock(VirtualClock())
+    async with studio(clock=clock, horizon=clock.horizon) as one:  # type: ignore[arg-type]
+        one.web.show("a")
+        monitor = await one.create()
+        await one.idle()
+        await clock.advance(timedelta(days=365), one.activity.over)
+        year = await one.checks(monitor)
+        await clock.advance(timedelta(hours=2), one.activity.over)
+        later = await one.checks(monitor)
+
+    assert [check["startedAt"] for check in year] == [
+        f"2027-01-01T{hour:02}:00:00.000Z" for hour in (12, 11, 10, 9, 8)
+    ]
+    assert [check["startedAt"][11:13] for check in later[:3]] == ["14", "13", "12"]
 
 
 async def test_a_run_that_is_due_while_a_check_runs_is_skipped() -> None:
@@ -133,6 +178,21 @@ async def test_a_deleted_monitor_runs_no_more() -> None:
     assert one.web.fetched == []
 
 
+async def test_runs_that_wait_do_not_begin_when_their_monitor_is_deleted() -> None:
+    """The one that has begun goes on to its end."""
+    async with studio() as one:
+        one.web.show("a")
+        one.web.gate = asyncio.Event()
+        monitor = await one.create()
+        one.clock.advance(3 * HOUR)
+        await eventually(lambda: bool(one.web.fetched))
+        await one.monitors.delete(TEAM, monitor["id"])
+        one.web.gate.set()
+        await one.idle()
+
+    assert [event["type"] for event in one.mailbox.events] == ["monitor.page", "monitor.check.completed"]
+
+
 async def test_a_schedule_is_read_in_its_time_zone() -> None:
     async with studio(clock=VirtualClock(datetime(2026, 3, 28, 12, tzinfo=UTC))) as one:
         monitor = await one.create(schedule={"cron": "30 2 * * *", "timezone": "Europe/Berlin"})
@@ -180,25 +240,6 @@ async def test_of_the_runs_missed_while_nothing_ran_only_the_last_comes(tmp_path
         (check,) = await one.checks(monitor)
 
     assert check["scheduledFor"] == "2026-01-08T12:00:00.000Z"
-
-
-async def test_a_check_that_a_stop_cut_short_has_failed_after_the_restart(tmp_path: Path) -> None:
-    """Its end is told, and the monitor is free for the next one."""
-    async with studio(tmp_path / "state.db") as one:
-        one.web.gate = asyncio.Event()
-        monitor = await one.create()
-        started = await one.monitors.run(TEAM, monitor["id"])
-        await turns()
-    async with studio(tmp_path / "state.db") as one:
-        one.web.show("a")
-        check = await one.answer(monitor, started["id"])
-        told = list(one.mailbox.events)
-        again = await one.check(monitor)
-
-    assert (check["status"], check["billingStatus"]) == ("failed", "released")
-    assert "stopped while the check ran" in check["error"]
-    assert [(event["type"], event["success"]) for event in told] == [("monitor.check.completed", False)]
-    assert again["status"] == "completed"
 
 
 async def test_old_checks_are_forgotten_and_pages_are_not() -> None:

@@ -52,8 +52,18 @@ class Archive:
                 walk_xml(self.read(name))
 
 
-def walk_xml(body: bytes, start: Start | None = None, end: End | None = None, text: Text | None = None) -> None:
-    """Parse XML; names come without their namespace. Raises UnreadableDocument for what is not safe XML."""
+def walk_xml(
+    body: bytes,
+    start: Start | None = None,
+    end: End | None = None,
+    text: Text | None = None,
+    *,
+    attributes_with_namespaces: bool = False,
+) -> None:
+    """Parse XML; names come without their namespace. Raises UnreadableDocument for what is not safe XML.
+
+    Attributes may keep their namespace, before a blank: some differ in nothing else.
+    """
     depth = 0
 
     def on_start(name: str, attributes: dict[str, str]) -> None:
@@ -62,7 +72,8 @@ def walk_xml(body: bytes, start: Start | None = None, end: End | None = None, te
         if depth > DEEPEST:
             raise UnreadableDocument("The XML in the file is nested too deep.")
         if start is not None:
-            start(_local(name), {_local(key): value for key, value in attributes.items()})
+            kept = attributes_with_namespaces
+            start(_local(name), attributes if kept else {_local(key): value for key, value in attributes.items()})
 
     def on_end(name: str) -> None:
         nonlocal depth

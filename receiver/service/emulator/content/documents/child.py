@@ -14,7 +14,7 @@ _PACKAGE = "receiver.service.emulator.content.documents"
 READERS = {
     "pdf": "pdf",
     "docx": "word",
-    "rtf": "word",
+    "rtf": "rich_text",
     "xlsx": "sheets",
     "csv": "sheets",
     "pptx": "slides",

@@ -13,10 +13,15 @@ def paragraph(text: str) -> str:
 
 def table(rows: Iterable[Sequence[str]]) -> str:
     """Return a table; its first row is the heading."""
+    return html_table([escape(value) for value in row] for row in rows)
+
+
+def html_table(rows: Iterable[Sequence[str]]) -> str:
+    """Return a table of cells that are HTML already; its first row is the heading."""
     lines = []
     for number, row in enumerate(rows):
         cell = "th" if number == 0 else "td"
-        lines.append("<tr>" + "".join(f"<{cell}>{escape(value)}</{cell}>" for value in row) + "</tr>")
+        lines.append("<tr>" + "".join(f"<{cell}>{value}</{cell}>" for value in row) + "</tr>")
     return "<table>\n" + "\n".join(lines) + "\n</table>\n" if lines else ""
 
 

@@ -1,6 +1,5 @@
 """The text of a PDF, page by page, with pypdf. A PDF that is pictures only has none; there is no OCR here."""
 
-import re
 from collections.abc import Iterator
 from html import escape
 from io import BytesIO
@@ -10,11 +9,17 @@ from pypdf import PageObject, PdfReader
 from pypdf.errors import PyPdfError
 
 from receiver.service.emulator.content.documents import markup
+from receiver.service.emulator.content.documents.pdf_lines import (
+    SizedLine,
+    html_of,
+    lines_of,
+    markdown_of,
+    with_kinds,
+)
 from receiver.service.emulator.content.documents.words import MAX_TEXT, DocumentText, UnreadableDocument
 
 _MOST_PAGES = 10_000
 _MOST_LINKS = 5_000
-_PARAGRAPHS = re.compile(r"\n\s*\n")
 
 
 def read_pdf(body: bytes, options: dict[str, Any]) -> DocumentText:
@@ -30,16 +35,19 @@ def read_pdf(body: bytes, options: dict[str, Any]) -> DocumentText:
     found = DocumentText(total=total, title=_title(reader))
     links: dict[str, None] = {}
     size = 0
+    pages: list[list[SizedLine]] = []
     for page in reader.pages[:most]:
-        text = "" if size > MAX_TEXT else page.extract_text().strip()
-        size += len(text)
-        found.pages.append(text)
+        lines = [] if size > MAX_TEXT else lines_of(page)
+        size += sum(len(line.text) for line in lines)
+        pages.append(lines)
         for link in _links(page):
             if len(links) < _MOST_LINKS:
                 links.setdefault(link)
+    told = with_kinds(pages)
+    found.pages = [markdown_of(lines) for lines in told]
     _judge(found, options, size)
     anchors = [f'<p><a href="{escape(link)}">{escape(link)}</a></p>\n' for link in links]
-    found.html = markup.page(found.title, *map(_as_html, found.pages), *anchors)
+    found.html = markup.page(found.title, *map(html_of, told), *anchors)
     return found
 
 
@@ -56,10 +64,6 @@ def _judge(found: DocumentText, options: dict[str, Any], size: int) -> None:
         found.warnings.append("The text of the PDF is too long; not all of it was taken.")
     if options.get("mode") == "ocr":
         found.warnings.append("parsers: the mode ocr has no effect here; the text of the PDF was taken.")
-
-
-def _as_html(page: str) -> str:
-    return "".join(markup.paragraph(part) for part in _PARAGRAPHS.split(page) if part.strip())
 
 
 def _title(reader: PdfReader) -> str:

@@ -7,6 +7,11 @@ MAX_TEXT = 20_000_000
 """Characters of a document's text. What is beyond is left out, with a warning."""
 
 
+def words_of(text: str) -> frozenset[str]:
+    """Return the words of a text."""
+    return frozenset(text.split())
+
+
 class UnreadableDocument(Exception):
     """A document cannot be read. `code` is the service's code."""
 

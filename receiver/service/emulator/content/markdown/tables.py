@@ -7,6 +7,8 @@ from selectolax.lexbor import LexborNode
 from receiver.service.emulator.content.tags import number_of
 
 _TABLE, _THEAD, _TBODY, _TH = map(number_of, ("table", "thead", "tbody", "th"))
+_HEAD_CELL = 12
+"""Characters of a cell in an empty heading."""
 _BORDERS = {"left": ":--", "right": "--:", "center": ":-:"}
 
 
@@ -21,11 +23,15 @@ class TableFrame:
     captions: list[str] = field(default_factory=list)
     """They stand behind the table."""
 
-    def head(self) -> str:
-        """Return an empty heading, without which a table of plain rows would not be seen as one."""
-        if self.has_heading or not self.widest:
+    def head(self, most: int) -> str:
+        """Return an empty heading, without which a table of plain rows would not be seen as one.
+
+        It has about `most` characters at most.
+        """
+        width = min(self.widest, most // _HEAD_CELL)
+        if self.has_heading or not width:
             return ""
-        return "|" + "     |" * self.widest + "\n|" + " --- |" * self.widest
+        return "|" + "     |" * width + "\n|" + " --- |" * width
 
     def take_in(self, inner: "TableFrame") -> None:
         """Count what a table inside this one has: the service does not tell them apart."""

@@ -18,6 +18,13 @@ from receiver.service.emulator.content.tags import TEXT, numbers_of
 DEEPEST = 40
 """How many elements inside one another may change the text inside them."""
 
+FEWEST_ADDED = 4_000
+"""Characters that stand before the lines of lists, and in empty headings of tables, in any case."""
+ADDED_PER_CHARACTER = 4
+"""More of them for each character of the page. Only lists and tables that are made for it need more."""
+_STEPS = 200
+"""How many texts and comments behind a text are searched for a list."""
+
 _LISTS, _LISTISH = numbers_of("ul ol"), numbers_of("ul ol li")
 
 Leave = Callable[[Any, LexborNode, int], None]
@@ -32,7 +39,9 @@ class TreeWalk:
     rules: ClassVar[Mapping[int, Enter]] = {}
     """By the number of an element. Elements without a rule let their content through."""
 
-    def __init__(self, *, base64_images: bool = False, frames: int = 0) -> None:
+    def __init__(self, *, size: int, base64_images: bool = False, frames: int = 0) -> None:
+        """`size` is the characters of the page: what lists and tables add to its text is not much more."""
+        self._added_left = FEWEST_ADDED + ADDED_PER_CHARACTER * size
         self._base64_images = base64_images
         self._frames = frames
         self._out: list[str] = []
@@ -105,7 +114,9 @@ class TreeWalk:
         if self._parent() not in _LISTISH:
             return text
         after = node.next
-        while after is not None and not after.is_element_node:
+        for _ in range(_STEPS):
+            if after is None or after.is_element_node:
+                break
             after = after.next
         if after is None or after.tag_id not in _LISTS:
             return text

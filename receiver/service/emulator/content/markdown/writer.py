@@ -71,8 +71,9 @@ class MarkdownWriter(TreeWalk):
         if source and not source.startswith("data:text/html"):
             self._out.append(f"[iframe]({source})")
         elif source and "," in source and self._frames < _DEEPEST_FRAMES:
-            page = parse_html(unquote_plus(source.partition(",")[2]))
-            inner = MarkdownWriter(base64_images=self._base64_images, frames=self._frames + 1)
+            text = unquote_plus(source.partition(",")[2])
+            page = parse_html(text)
+            inner = MarkdownWriter(size=len(text), base64_images=self._base64_images, frames=self._frames + 1)
             self._out.append(inner.write(content_root(page)))
         return node.next
 
@@ -254,10 +255,20 @@ class MarkdownWriter(TreeWalk):
         if level is None:
             self._out.append(text.rstrip("\n") + "\n")
             return
-        before = min(level.before, _WIDEST_INDENT)
+        before = min(level.before, _WIDEST_INDENT, self._added_left)
         prefix = level.prefix(node) or " " * level.width
         head = f"{texts.GUARD}{' ' * before}{prefix}" if before or prefix.isspace() else prefix
-        self._out.append(head + (texts.indented(text, before + level.width) if "\n" in text else text) + "\n")
+        self._added_left -= before
+        self._out.append(head + self._indented(text, before + level.width) + "\n")
+
+    def _indented(self, text: str, width: int) -> str:
+        """Return the text of an item with spaces before its lines, as long as there are some left."""
+        lines = text.count("\n")
+        if not lines:
+            return text
+        indented = texts.indented(text, min(width, self._added_left // lines))
+        self._added_left = max(0, self._added_left - (len(indented) - len(text)))
+        return indented
 
     # ---- tables
 
@@ -271,7 +282,9 @@ class MarkdownWriter(TreeWalk):
         self._tables_written += 1
         if self._tables:
             self._tables[-1].take_in(table)
-        self._out[mark] = f"\n\n{table.head()}"
+        head = table.head(self._added_left)
+        self._added_left -= len(head)
+        self._out[mark] = f"\n\n{head}"
         self._out.extend(("\n\n", *table.captions))
 
     def _caption(self, node: LexborNode, number: int) -> LexborNode | None:
@@ -346,6 +359,11 @@ _RULES: tuple[tuple[str, Enter], ...] = (
 MarkdownWriter.rules = {number: rule for names, rule in _RULES for number in numbers_of(names)}
 
 
-def to_markdown(root: LexborNode, *, base64_images: bool = False) -> str:
-    """Return the Markdown of what is in an element. `base64_images` keeps images that stand in the page itself."""
-    return MarkdownWriter(base64_images=base64_images).write(root)
+def to_markdown(root: LexborNode, *, size: int | None = None, base64_images: bool = False) -> str:
+    """Return the Markdown of what is in an element. `base64_images` keeps images that stand in the page itself.
+
+    `size` is the characters of the page, which are counted without it.
+    """
+    return MarkdownWriter(size=len(root.html or "") if size is None else size, base64_images=base64_images).write(
+        root
+    )

@@ -1,20 +1,18 @@
-"""A process that reads pages: `python -m …content.reader_child`, requests on standard input, answers on output.
+"""A process that works: `python -m …working.child`, requests on standard input, answers on standard output.
 
-Both have their length before them. An answer is JSON: a process that a page has taken over can say what it likes,
-but it can make the emulator run nothing.
+A request is a function with its arguments. An answer is JSON: a process that a page has taken over can say what it
+likes, but it can make the emulator run nothing.
 """
 
 import contextlib
-import json
 import pickle
 import sys
 import time
-from dataclasses import asdict
+from collections.abc import Callable
 from typing import Any, BinaryIO
 
-from receiver.service.emulator.content.page import read_page
 from receiver.service.emulator.failures import ScrapeFailed
-from receiver.service.emulator.scrapes import FetchedPage, ScrapePlan
+from receiver.service.emulator.working.frames import PREFIX, pack_answer
 
 try:
     import resource
@@ -23,8 +21,7 @@ except ImportError:  # pragma: no cover - Windows cannot limit it
 
 _MEMORY = 3 << 30
 _CPU_SECONDS = 300
-"""For each page, also if the emulator was killed meanwhile: no scrape lasts longer."""
-_PREFIX = 8
+"""For each request, also if the emulator was killed meanwhile: no scrape lasts longer."""
 
 
 def main() -> int:
@@ -36,20 +33,18 @@ def main() -> int:
 
 def serve(requests: BinaryIO, answers: BinaryIO) -> None:
     """Answer requests until there are no more."""
-    while len(head := requests.read(_PREFIX)) == _PREFIX:
+    while len(head := requests.read(PREFIX)) == PREFIX:
         _limit_time()
-        page, plan = pickle.loads(requests.read(int.from_bytes(head)))  # noqa: S301 - the emulator's own
-        answer = json.dumps(_answer(page, plan)).encode()
-        answers.write(len(answer).to_bytes(_PREFIX) + answer)
+        function, arguments = pickle.loads(requests.read(int.from_bytes(head)))  # noqa: S301 - the emulator's own
+        answers.writelines(pack_answer(_answer(function, arguments)))
         answers.flush()
 
 
-def _answer(page: FetchedPage, plan: ScrapePlan) -> dict[str, Any]:
+def _answer(function: Callable[..., Any], arguments: tuple[Any, ...]) -> dict[str, Any]:
     try:
-        content = read_page(page, plan)
+        return {"value": function(*arguments)}
     except ScrapeFailed as failed:
         return {"code": failed.code, "text": str(failed)}
-    return asdict(content)
 
 
 def _limit_memory() -> None:

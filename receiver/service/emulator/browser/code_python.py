@@ -1,0 +1,73 @@
+"""Runs Python of a caller with `page`, `context` and `browser`: `python code_python.py CODE RESULT URL`.
+
+The code may await. The value of its last expression goes into the file RESULT. The file runs alone.
+"""
+
+import ast
+import asyncio
+import inspect
+import json
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+from playwright.async_api import BrowserContext, Page, async_playwright
+
+_TAKEN_OVER_SECONDS = 0.5
+_RESULT = "__last_value__"
+
+
+def _with_result(source: str) -> ast.Module:
+    """Return the code with a name for the value of its last expression."""
+    tree = ast.parse(source, "<code>")
+    if tree.body and isinstance(last := tree.body[-1], ast.Expr):
+        named = ast.Assign([ast.Name(_RESULT, ast.Store())], last.value)
+        tree.body[-1] = ast.copy_location(named, last)
+    return ast.fix_missing_locations(tree)
+
+
+async def _run(source: str, result: Path, url: str) -> None:
+    async with async_playwright() as driver:
+        browser = await driver.chromium.connect_over_cdp(url)
+        context = browser.contexts[0]
+        page = context.pages[-1] if context.pages else await context.new_page()
+        _slow_down(context)
+        scope: dict[str, Any] = {"__name__": "__main__", "browser": browser, "context": context, "page": page}
+        code = compile(_with_result(source), "<code>", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+        done = eval(code, scope)  # noqa: S307 - that is what it is for, and it is shut in
+        if inspect.isawaitable(done):
+            await done
+        _keep(scope.get(_RESULT), result)
+
+
+def _slow_down(context: BrowserContext) -> None:
+    """Let the emulator take over the requests of a new page before the code goes on; until then they fail."""
+    make = context.new_page
+
+    async def new_page() -> Page:
+        page = await make()
+        await asyncio.sleep(_TAKEN_OVER_SECONDS)
+        return page
+
+    setattr(context, "new_page", new_page)  # noqa: B010 - mypy refuses the assignment
+
+
+def _keep(value: object, result: Path) -> None:
+    if value is not None:
+        result.write_text(value if isinstance(value, str) else json.dumps(value, default=repr))
+
+
+def main(arguments: list[str]) -> int:
+    """Run the code; 1 if it raised."""
+    code, result, url = arguments
+    try:
+        asyncio.run(_run(Path(code).read_text(), Path(result), url))
+    except Exception:
+        traceback.print_exc()
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

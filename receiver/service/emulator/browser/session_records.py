@@ -1,0 +1,107 @@
+"""What is known of browser sessions, whether or not there is a browser."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal, Protocol
+
+Language = Literal["python", "node", "bash"]
+CREDITS_PER_MINUTE = 2
+"""What a session costs for each minute that it has begun."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionPlan:
+    """How a session is opened."""
+
+    ttl: timedelta = timedelta(minutes=10)
+    """How long it lasts at most, on the emulator's clock."""
+    activity_ttl: timedelta = timedelta(minutes=5)
+    """How long it lasts without a call, on the emulator's clock."""
+    country: str = "US"
+    """Whose languages and time zone its pages see."""
+    stream_web_view: bool = True
+    """Kept for the list of sessions."""
+    url: str | None = None
+    """The page that it begins with."""
+    scrape_id: str | None = None
+    """The scrape that it belongs to."""
+
+
+@dataclass(slots=True, kw_only=True)
+class SessionRecord:
+    """One session, which may have ended."""
+
+    id: str
+    """UUID."""
+    team: str
+    """Whose it is."""
+    token: str
+    """Lets those pass who have no API key: it is in the session's own addresses."""
+    plan: SessionPlan
+    """How it was opened."""
+    created_at: datetime
+    """On the emulator's clock."""
+    last_activity: datetime
+    """When it was last called, on the emulator's clock."""
+    ended_at: datetime | None = None
+    """On the emulator's clock; None while it lasts."""
+
+    @property
+    def expires_at(self) -> datetime:
+        """When it ends at the latest."""
+        return self.created_at + self.plan.ttl
+
+    def duration(self, now: datetime) -> timedelta:
+        """Return how long it has lasted."""
+        return (self.ended_at or now) - self.created_at
+
+    def credits(self, now: datetime) -> int:
+        """Return what it costs: each minute that has begun, and at least one."""
+        return CREDITS_PER_MINUTE * max(1, -(-self.duration(now) // timedelta(minutes=1)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeOutcome:
+    """What code has done."""
+
+    stdout: str
+    """Its standard output."""
+    stderr: str
+    """Its standard error."""
+    result: str | None
+    """The value of its last expression; None without one."""
+    exit_code: int
+    """Of its process; 137 if it was killed."""
+    killed: bool
+    """Whether it had no more time."""
+    truncated: bool
+    """Whether some of the output was dropped."""
+
+
+class SessionHost(Protocol):
+    """Opens and ends sessions. CallRefused is the answer to a call for one that is not there."""
+
+    async def open(self, team: str, plan: SessionPlan) -> SessionRecord:
+        """Open a session."""
+
+    def find(self, team: str, session_id: str) -> SessionRecord:
+        """Return a session that lasts."""
+
+    def of_scrape(self, team: str, scrape_id: str) -> SessionRecord | None:
+        """Return the session of a scrape, if one lasts."""
+
+    def listed(self, team: str) -> Sequence[SessionRecord]:
+        """Return all sessions of a team, the newest first."""
+
+    async def execute(self, record: SessionRecord, language: Language, code: str, seconds: float) -> CodeOutcome:
+        """Run code on the page of a session."""
+
+    async def page_text(self, record: SessionRecord) -> str:
+        """Return what a model has to know of the page of a session."""
+
+    async def end(self, record: SessionRecord) -> None:
+        """End a session and charge for it."""
+
+    async def reset(self) -> None:
+        """End all sessions without charging for them, and forget them."""
