@@ -20,6 +20,7 @@ from receiver.core.ports.log import DeliveryLog
 from receiver.core.ports.queue import WorkQueue
 from receiver.core.ports.store import Store
 from receiver.core.types import HandlerName, WorkerId
+from receiver.core.workers import WorkerSign
 from receiver.replay.frozen_time import FrozenTime
 from receiver.replay.local import LocalRunner, open_local_runner
 from receiver.routing import Handler, Router
@@ -36,6 +37,7 @@ from receiver.web.metrics import MetricsEndpoint
 from receiver.web.paths import EndpointPaths, NotStarted, has_ended, serve_mounts_without_slash
 from receiver.worker import Retention, Worker, WorkerLimits, ask_store, open_processes, open_runner
 from receiver.worker.background import running_beside
+from receiver.worker.heartbeat import shown_alive
 from receiver.worker.indexer import indexing
 from receiver.worker.memory_budget import MemoryBudget
 from receiver.worker.routing_trial import RoutingTrial
@@ -207,20 +209,35 @@ async def run_worker(
     ):
         for dead in takes_over:
             await queue.expire_leases_of(dead, now=clock.steady())
-        async with _open_worker(
-            settings,
-            router,
-            queue,
-            clock,
-            worker,
-            careful=careful or bool(takes_over),
-            watch=watch,
-            stubs=stubs,
-            started=started,
-        ) as opened:
+            await queue.sign_off(dead)
+        async with (
+            shown_alive(queue, clock, _sign(worker, clock)),
+            _open_worker(
+                settings,
+                router,
+                queue,
+                clock,
+                worker,
+                careful=careful or bool(takes_over),
+                watch=watch,
+                stubs=stubs,
+                started=started,
+            ) as opened,
+        ):
             left_behind = await opened.run(stop, grace=settings.grace)
     await asyncio.to_thread(flush)
     return left_behind
+
+
+def _sign(worker: WorkerId, clock: Clock) -> WorkerSign:
+    """Return how this worker shows itself."""
+    from importlib.metadata import PackageNotFoundError, version  # takes long to load, and only workers need it
+
+    try:
+        installed = version("crawl-receiver")
+    except PackageNotFoundError:
+        installed = "unknown"  # a copy of the package that nobody installed
+    return WorkerSign(worker, socket.gethostname(), os.getpid(), installed, clock.now())
 
 
 @asynccontextmanager

@@ -15,6 +15,7 @@ from receiver.cli.common.output import write_json
 from receiver.cli.common.setting_flags import listening_flags, running_flags, web_flags
 from receiver.cli.handlers.rows import left_waiting
 from receiver.core.clock import SystemClock
+from receiver.core.durations import in_words
 from receiver.core.ports.store import Store
 from receiver.core.sizes import shown_size
 from receiver.core.text import counted
@@ -49,6 +50,8 @@ def check(as_json: bool, **flags: object) -> int:
         _result(tell, "service", lambda: _check_service(settings)),
         _result(tell, "emulator", _check_emulator),
     ]
+    if codes[2] == OK and (store := _current_store(settings)):
+        codes.append(_result(tell, "workers", lambda: asyncio.run(_check_workers(store))))
     if advice := settings.webhook_advice():
         tell("note", advice, OK)
     if max(codes) == OK and _current_store(settings):
@@ -131,6 +134,23 @@ def _current_store(settings: Settings) -> Store | None:
         return None
     schema = store.schema()
     return store if schema is None or schema.stored == schema.needed else None
+
+
+async def _check_workers(store: Store) -> str:
+    async with store.clock(SystemClock()) as clock, store.reports() as reports:
+        workers, now = await reports.workers(), clock.now()
+    alive = [one.sign for one in workers if not one.is_late(now)]
+    shown = ", ".join(f"{one.machine} (process {one.pid}, version {one.version})" for one in alive)
+    late = [
+        f"{one.sign.name} was last seen {in_words(one.unseen(now))} ago: it hangs, or was killed"
+        for one in workers
+        if one.is_late(now)
+    ]
+    first = f"{len(alive)} {'runs' if len(alive) == 1 else 'run'}: {shown}" if alive else _NO_WORKER
+    return "; ".join([first, *late])
+
+
+_NO_WORKER = "none runs now; `receiver serve` starts one, and so does `receiver work`"
 
 
 async def _check_search(settings: Settings) -> str:

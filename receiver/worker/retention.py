@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
 
+from receiver.core import activity, workers
 from receiver.core.clock import Clock
 from receiver.core.log_lines import event_log
 from receiver.core.ports.maintenance import Maintenance
@@ -63,6 +64,8 @@ class Retention:
             before = now - self._keys
             deliveries = await self._prune(maintenance, PruneRule(before), now)
             await self._repeat(lambda: maintenance.forget(before, limit=MAX_ITEMS), most=MAX_ITEMS)
+        await self._repeat(lambda: maintenance.forget_activity(now - activity.KEPT), most=1)
+        await maintenance.forget_workers(now - workers.KEPT)
         smaller = await self._compress(maintenance)
         reclaimed = await self._repeat(lambda: maintenance.reclaim(MAX_BYTES), most=1)
         if bodies or deliveries:

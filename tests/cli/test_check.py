@@ -4,12 +4,16 @@ import asyncio
 import json
 import os
 import sys
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from receiver.cli.check import wrapped
 from receiver.cli.main import receiver, run
+from receiver.core.clock import SystemClock
+from receiver.core.types import WorkerId
+from receiver.core.workers import WorkerSign
 from receiver.stores import open_store
 from receiver.stores.sqlite.statements import search
 from tests.doubles import delivery
@@ -244,6 +248,35 @@ def test_prints_of_the_code_go_to_standard_error(capsys: pytest.CaptureFixture[s
     out, err = capsys.readouterr()
     assert all(json.loads(line) for line in out.splitlines())
     assert "printed at import" in err
+
+
+def test_it_tells_which_workers_run(capsys: pytest.CaptureFixture[str]) -> None:
+    """One that has not said for minutes that it lives is told too, and is no error."""
+    now = SystemClock().now()
+
+    async def sign_on() -> None:
+        async with open_store("sqlite:///receiver.db").queue() as queue:
+            for name, seen_at in (("a", now), ("b", now - timedelta(hours=1))):
+                await queue.sign_on(WorkerSign(WorkerId(name), f"host-{name}", 7, "1.2", seen_at), now=seen_at)
+
+    asyncio.run(sign_on())
+
+    assert invoke("check") == 0
+
+    [line] = [line for line in capsys.readouterr().out.splitlines() if line.startswith("workers ")]
+    assert "1 runs: host-a (process 7, version 1.2); b was last seen 1h" in line
+    assert "it hangs, or was killed" in line
+
+
+def test_it_tells_that_no_worker_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    async def make() -> None:
+        async with open_store("sqlite:///receiver.db").queue():
+            pass
+
+    asyncio.run(make())
+
+    assert invoke("check") == 0
+    assert "workers   none runs now; `receiver serve` starts one" in capsys.readouterr().out
 
 
 def test_it_says_how_to_get_a_browser_for_the_emulator(

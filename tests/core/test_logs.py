@@ -105,6 +105,7 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "leases_not_renewed": ({"reason": "locked"}, ("leases_not_renewed", "locked")),
     "lease_lost": ({"work_id": 7}, ("lease_lost", "7")),
     "workers_died": ({"workers": ["web-1-4711"]}, ("WARNING", "workers_died", "web-1-4711")),
+    "worker_not_shown": ({"reason": "locked"}, ("worker_not_shown", "locked")),
     "worker_finishing": ({"running": 2}, ("worker_finishing", "2")),
     "leases_not_released": ({"count": 2, "reason": "locked"}, ("leases_not_released", "count=2", "locked")),
     "start_marks_not_cleared": ({"reason": "locked"}, ("start_marks_not_cleared", "locked")),

@@ -23,6 +23,12 @@ class Maintenance(Protocol):
     async def forget(self, before: datetime, *, limit: int) -> int:
         """Forget what handlers asked for once before a moment; return how much, less than `limit` at the end."""
 
+    async def forget_workers(self, before: datetime) -> None:
+        """Forget workers that were seen last before a moment."""
+
+    async def forget_activity(self, before: datetime) -> int:
+        """Forget what handlers did before a moment, an hour of it at most; return how many counts, 0 at the end."""
+
     async def compress(self, *, limit: int) -> Step:
         """Write bodies smaller of deliveries that have been routed, at most `limit`; `size` is what that saved."""
 

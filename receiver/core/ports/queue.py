@@ -16,6 +16,7 @@ from receiver.core.claims import (
 )
 from receiver.core.types import DeliveryKey, HandlerName, HandlerSwitch, WorkerId
 from receiver.core.work import NewWork
+from receiver.core.workers import WorkerSign
 
 
 class RoutingQueue(Protocol):
@@ -124,6 +125,19 @@ class LeaseQueue(Protocol):
         """
 
 
+class WorkerSigns(Protocol):
+    """Show those who watch which workers run. Nothing depends on it: leases decide who may run what."""
+
+    async def sign_on(self, sign: WorkerSign, *, now: datetime) -> None:
+        """Show that a worker lives. It says so again and again.
+
+        This also writes what its settled attempts add to `HealthReader.activity`, as far as that is not written.
+        """
+
+    async def sign_off(self, worker: WorkerId) -> None:
+        """Show that a worker has ended, and write the rest of what `sign_on` writes."""
+
+
 class HoldQueue(Protocol):
     """Work items that wait for the pages of their job."""
 
@@ -165,5 +179,5 @@ class WorkSignal(Protocol):
         """Return soon after another process, or this one, has appended a delivery."""
 
 
-class WorkQueue(RoutingQueue, ClaimQueue, LeaseQueue, HoldQueue, OnceKeys, WorkSignal, Protocol):
+class WorkQueue(RoutingQueue, ClaimQueue, LeaseQueue, WorkerSigns, HoldQueue, OnceKeys, WorkSignal, Protocol):
     """All that a worker needs."""

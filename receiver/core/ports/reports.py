@@ -1,9 +1,10 @@
 """What listings, health checks and tools read from a store, one face for each subject."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Protocol
 
+from receiver.core.activity import ActivityCount
 from receiver.core.arrivals import Arrivals
 from receiver.core.bulk import Cursor, DeliveryPlan, WorkPlan
 from receiver.core.deliveries import DeliveryDetail, DeliveryFilter, DeliverySummary, FeedPage, StoredDelivery
@@ -13,6 +14,7 @@ from receiver.core.search import SearchReach
 from receiver.core.subjects import Subject
 from receiver.core.types import DeliveryKey, HandlerName, HandlerSwitch
 from receiver.core.work import Backlog, HandlerReport, StoreFacts, WorkDetail, WorkFilter, WorkSummary
+from receiver.core.workers import WorkerReport
 
 
 class DeliveryReader(Protocol):
@@ -158,6 +160,19 @@ class HealthReader(Protocol):
 
     async def backlog(self, now: datetime) -> Backlog:
         """Return what is still to be done."""
+
+    async def activity(
+        self, *, since: datetime, step: timedelta, handler: HandlerName | None = None
+    ) -> Sequence[ActivityCount]:
+        """Return what handlers did since a moment, or one of them, in steps of whole minutes.
+
+        It comes from counts that are kept for `activity.KEPT`, and that a worker writes once a second or with its
+        next sign. What was recorded together counts in the minute of the last end. Steps begin at multiples of
+        their length since 1970, and the one in which `since` lies is complete.
+        """
+
+    async def workers(self) -> Sequence[WorkerReport]:
+        """Return the workers that have not signed off, by name. A killed one is among them for a while."""
 
     async def facts(self) -> StoreFacts:
         """Return how large the store is."""

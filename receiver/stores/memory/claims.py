@@ -1,8 +1,10 @@
 """Claiming and settling in a store in memory."""
 
+import itertools
 from collections.abc import Sequence
 from datetime import datetime
 
+from receiver.core.activity import duration_bucket, to_minute
 from receiver.core.batching import first_batch
 from receiver.core.claims import ClaimLimits, HandlerClaim, Lease, Settlement, WorkItem
 from receiver.core.rules import Pace, suspicious
@@ -56,6 +58,8 @@ class MemoryClaims(MemoryFace):
             ended = [one.work_id for one, done in zip(settlements, settled, strict=True) if done]
             self.state.note_time(now)
             self.state.free_lanes(ended, now)
+            for one in itertools.compress(settlements, settled):
+                self._count(one.work_id, one.attempt, now)
             self.state.changes.set()
         return settled
 
@@ -146,3 +150,7 @@ class MemoryClaims(MemoryFace):
         row.last_error = settlement.attempt.error
         row.history.append(settlement.attempt)
         return True
+
+    def _count(self, work_id: int, attempt: Attempt, now: datetime) -> None:
+        bucket = duration_bucket(attempt.ended_at - (attempt.started_at or attempt.ended_at))
+        self.state.minutes[to_minute(now), self.state.work[work_id].handler, attempt.outcome, bucket] += 1

@@ -4,10 +4,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
+from receiver.core.activity import ActivityCount, MinuteRow, from_minute, to_minute, whole_minutes
 from receiver.core.deliveries import DeliveryFilter
 from receiver.core.types import OPEN_DELIVERIES, AttemptOutcome, HandlerName, HandlerSwitch, WorkState
 from receiver.core.work import Backlog, HandlerReport, StoreFacts
 from receiver.core.work_states import CLAIMABLE, LEASED, RUN_ENDS, SKIPPABLE
+from receiver.core.workers import WorkerReport
 from receiver.stores.memory.face import MemoryFace
 from receiver.stores.memory.listing import newest
 
@@ -53,6 +55,28 @@ class MemoryHealth(MemoryFace):
             paused=tuple(sorted(name for name, to in self.state.switches.items() if to is HandlerSwitch.PAUSED)),
             lost=sum(attempt.outcome is AttemptOutcome.LOST for one in work for attempt in one.history),
         )
+
+    async def workers(self) -> Sequence[WorkerReport]:
+        """Return the workers that have not said that they ended."""
+        leased = [one for one in self.state.work.values() if one.state in LEASED]
+        return [
+            WorkerReport(sign, seen_at, Counter(one.handler for one in leased if one.worker == name))
+            for name, (sign, seen_at) in sorted(self.state.workers.items())
+        ]
+
+    async def activity(
+        self, *, since: datetime, step: timedelta, handler: HandlerName | None = None
+    ) -> Sequence[ActivityCount]:
+        """Return what handlers did since a moment."""
+        size, counts = whole_minutes(step), Counter[MinuteRow]()
+        first = to_minute(since) // size * size
+        for (minute, name, outcome, bucket), count in self.state.minutes.items():
+            if minute >= first and handler in (None, name):
+                counts[minute // size * size, name, outcome, bucket] += count
+        return [
+            ActivityCount(from_minute(minute), name, outcome, bucket, count)
+            for (minute, name, outcome, bucket), count in counts.items()
+        ]
 
     async def facts(self) -> StoreFacts:
         """Return how large the bodies are."""

@@ -6,6 +6,7 @@ from datetime import datetime
 from receiver.core.claims import Lease
 from receiver.core.types import WorkerId
 from receiver.core.work_states import Cause
+from receiver.core.workers import WorkerSign
 from receiver.stores.memory.face import MemoryFace
 from receiver.stores.memory.rows import WorkRow
 
@@ -15,6 +16,14 @@ class MemoryLeases(MemoryFace):
 
     async def enlist(self, worker: WorkerId) -> None:
         """Do nothing: all workers live in this process."""
+
+    async def sign_on(self, sign: WorkerSign, *, now: datetime) -> None:
+        """Show that a worker lives."""
+        self.state.workers[sign.name] = sign, now
+
+    async def sign_off(self, worker: WorkerId) -> None:
+        """Show that a worker has ended."""
+        self.state.workers.pop(worker, None)
 
     async def expire_dead(self, worker: WorkerId, *, steady: datetime) -> Sequence[WorkerId]:
         """Return nothing: no other worker of this process is certainly dead."""

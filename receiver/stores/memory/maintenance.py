@@ -3,6 +3,7 @@
 from dataclasses import replace
 from datetime import datetime
 
+from receiver.core.activity import to_minute
 from receiver.core.bulk import DeliveryPlan
 from receiver.core.deliveries import DeliverySummary
 from receiver.core.retention import PruneRule, Step
@@ -37,6 +38,18 @@ class MemoryMaintenance(MemoryFace):
         old = [used for used, (at, _) in self.state.once_keys.items() if at < before][:limit]
         for used in old:
             del self.state.once_keys[used]
+        return len(old)
+
+    async def forget_workers(self, before: datetime) -> None:
+        """Forget workers that nobody has seen since."""
+        for name in [name for name, (_, seen_at) in self.state.workers.items() if seen_at < before]:
+            del self.state.workers[name]
+
+    async def forget_activity(self, before: datetime) -> int:
+        """Forget what handlers did."""
+        old = [row for row in self.state.minutes if row[0] < to_minute(before)]
+        for row in old:
+            del self.state.minutes[row]
         return len(old)
 
     async def compress(self, *, limit: int) -> Step:

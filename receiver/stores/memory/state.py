@@ -1,18 +1,21 @@
 """What a store in memory keeps. All its faces share one of these."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from receiver.core.activity import MinuteRow
 from receiver.core.claims import Lease
 from receiver.core.deliveries import StoredDelivery
 from receiver.core.quarantine import Quarantined
 from receiver.core.rules import TIME_STEP, made_by, set_back_by
 from receiver.core.search import Texts
-from receiver.core.types import DeliveryKey, HandlerName, HandlerSwitch, WorkState
+from receiver.core.types import DeliveryKey, HandlerName, HandlerSwitch, WorkerId, WorkState
 from receiver.core.work import NewWork
 from receiver.core.work_states import CLAIMABLE, Cause
+from receiver.core.workers import WorkerSign
 from receiver.stores.memory.rows import WorkRow
 
 NEVER = datetime(1970, 1, 1, tzinfo=UTC)
@@ -43,6 +46,10 @@ class MemoryState:
     paced_until: dict[HandlerName, datetime] = field(default_factory=dict)
     once_keys: dict[tuple[HandlerName, str], tuple[datetime, datetime | None]] = field(default_factory=dict)
     """When a key was used last, and when it expires."""
+    workers: dict[WorkerId, tuple[WorkerSign, datetime]] = field(default_factory=dict)
+    """Who has not signed off, and when each was seen."""
+    minutes: Counter[MinuteRow] = field(default_factory=Counter)
+    """How many attempts ended."""
     words: dict[int, Texts] | None = None
     """The index of words by seq; None before it is made."""
     indexed: int = 0

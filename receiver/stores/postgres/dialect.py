@@ -20,6 +20,7 @@ from receiver.stores.postgres.statements import (
     routing,
     search,
     settling,
+    workers,
 )
 from receiver.stores.postgres.statements.locks import (
     HANDLERS_WITH_LANES,
@@ -165,6 +166,7 @@ def writes(locks: Locks) -> Writes:
         once_keys=once_keys,
         controls=controls,
         pruning=maintenance,
+        workers=workers,
     )
 
 

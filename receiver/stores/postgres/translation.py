@@ -10,6 +10,7 @@ TABLES = (
     "attempts",
     "bodies",
     "deliveries",
+    "handler_minutes",
     "handlers",
     "jobs",
     "marks",
@@ -18,6 +19,7 @@ TABLES = (
     "schema_version",
     "words",
     "work_items",
+    "workers",
 )
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}").fullmatch
 _PARTS = re.compile(

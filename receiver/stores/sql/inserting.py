@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 
 from receiver.core.clock import to_micros
+from receiver.core.types import AttemptOutcome
 from receiver.core.work import Attempt
 from receiver.stores.sql.connection import SqlConnection
 
@@ -35,7 +36,11 @@ def insert_by_powers(
         done += length
 
 
-def attempt_row(work_id: int, attempt: Attempt) -> tuple[object, ...]:
+AttemptRow = tuple[int, int, str, int | None, int, AttemptOutcome, str | None, str | None, int]
+"""Work item, number, trigger, start, end, outcome, error, traceback, and whether it was overdue."""
+
+
+def attempt_row(work_id: int, attempt: Attempt) -> AttemptRow:
     """Return the row of an attempt that has ended."""
     return (
         work_id,

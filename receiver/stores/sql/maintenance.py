@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 
+from receiver.core.activity import to_minute
 from receiver.core.batching import BatchSize
 from receiver.core.bulk import DeliveryPlan
 from receiver.core.clock import to_micros
@@ -11,6 +12,7 @@ from receiver.stores.sql.connection import SqlConnection, SqlDatabase, SqlRows, 
 from receiver.stores.sql.plans import plan
 from receiver.stores.sql.statements.deliveries import LAST_DELIVERY
 from receiver.stores.sql.statements.reads import Reads
+from receiver.stores.sql.statements.work import ANY_ACTIVITY, FORGET_ACTIVITY
 from receiver.stores.sql.writes import Writes
 
 SCAN_LIMIT = 5_000
@@ -26,6 +28,7 @@ class SqlMaintenance:
         self.database = database
         self._reads = reads
         self._sql = writes.pruning
+        self._forget_workers = writes.workers.FORGET_WORKERS
         self._locks = writes.locks
         self._array = writes.dialect.array
 
@@ -72,6 +75,26 @@ class SqlMaintenance:
                     for handler, key in found:
                         connection.execute(self._sql.REMOVE_ONCE_KEY, {"handler": handler, "key": key})
             return len(found)
+
+        return await self.database.call(step)
+
+    async def forget_workers(self, before: datetime) -> None:
+        """Forget workers that nobody has seen since."""
+
+        def step(connection: SqlConnection) -> None:
+            with self.database.transaction(connection):
+                connection.execute(self._forget_workers, {"before": to_micros(before)})
+
+        await self.database.call(step)
+
+    async def forget_activity(self, before: datetime) -> int:
+        """Forget what handlers did."""
+
+        def step(connection: SqlConnection) -> int:
+            if not number(connection, ANY_ACTIVITY, {"before": to_minute(before)}):
+                return 0
+            with self.database.transaction(connection):
+                return int(connection.execute(FORGET_ACTIVITY, {"before": to_minute(before)}).rowcount)
 
         return await self.database.call(step)
 

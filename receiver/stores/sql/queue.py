@@ -19,6 +19,8 @@ from receiver.core.clock import from_micros, to_micros
 from receiver.core.deliveries import StoredDelivery
 from receiver.core.types import DeliveryKey, HandlerName, HandlerSwitch, WorkerId, WorkState
 from receiver.core.work import NewWork
+from receiver.core.workers import WorkerSign
+from receiver.stores.sql.activity import PendingActivity
 from receiver.stores.sql.connection import SqlConnection, SqlDatabase, Values, number
 from receiver.stores.sql.rows import stored_delivery
 from receiver.stores.sql.statements.columns import ROUTED
@@ -33,6 +35,7 @@ class SqlQueue:
         self.database = database
         self._writes = writes
         self._array = writes.dialect.array
+        self._activity = PendingActivity(writes.workers.COUNT_MINUTES, writes.dialect)
 
     async def routing_batch(self, *, limit: int, max_bytes: int) -> RoutingBatch:
         """Return the oldest deliveries that no worker has routed."""
@@ -117,11 +120,41 @@ class SqlQueue:
         if not settlements:
             return ()
 
+        now = to_micros(max(one.attempt.ended_at for one in settlements))
+
         def write(connection: SqlConnection) -> Sequence[bool]:
             with self.database.transaction(connection):
-                return self._writes.settling.settle(connection, settlements)
+                held, batch = self._writes.settling.settle(connection, settlements)
+                written = self._activity.write_due(connection, batch, now)
+            self._activity.committed(batch, written=written)
+            return held
 
         return await self.database.call(write)
+
+    async def sign_on(self, sign: WorkerSign, *, now: datetime) -> None:
+        """Show that a worker lives, and write what is counted."""
+        values: Values = {
+            "name": sign.name,
+            "machine": sign.machine,
+            "pid": sign.pid,
+            "version": sign.version,
+            "started": to_micros(sign.started_at),
+            "now": to_micros(now),
+        }
+        await self._write_counts(self._writes.workers.SIGN_ON, values)
+
+    async def sign_off(self, worker: WorkerId) -> None:
+        """Show that a worker has ended, and write what is counted."""
+        await self._write_counts(self._writes.workers.SIGN_OFF, {"name": worker})
+
+    async def _write_counts(self, statement: str, values: Values) -> None:
+        def write(connection: SqlConnection) -> None:
+            with self.database.transaction(connection):
+                connection.execute(statement, values)
+                self._activity.write(connection)
+            self._activity.committed(written=True)
+
+        await self.database.call(write)
 
     async def mark_started(self, work_ids: Sequence[int], worker: WorkerId) -> None:
         """Note that items have started."""

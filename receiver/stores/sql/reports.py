@@ -6,13 +6,15 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 
+from receiver.core.activity import ActivityCount, from_minute, to_minute, whole_minutes
 from receiver.core.bulk import Cursor, DeliveryPlan, WorkPlan
 from receiver.core.clock import from_micros
 from receiver.core.deliveries import DeliveryDetail, DeliveryFilter, DeliverySummary, StoredDelivery
 from receiver.core.quarantine import Quarantined, QuarantinedSummary, QuarantineFilter
 from receiver.core.subjects import MAX_SUBJECT_BODY, Subject, subject_of
-from receiver.core.types import DeliveryKey, HandlerName, HandlerSwitch, WorkState
+from receiver.core.types import AttemptOutcome, DeliveryKey, HandlerName, HandlerSwitch, WorkState
 from receiver.core.work import Backlog, HandlerReport, WorkDetail, WorkFilter, WorkSummary
+from receiver.core.workers import WorkerReport
 from receiver.errors import StoreError, UnknownDelivery, UnknownRequest, UnknownWork
 from receiver.stores.prefixes import MAX_NAMED, candidates
 from receiver.stores.sql import narrowing, plans
@@ -22,7 +24,7 @@ from receiver.stores.sql.feed import FeedReports
 from receiver.stores.sql.jobs import NEWEST, JobReports
 from receiver.stores.sql.narrowing import among_few, matches_no_handler
 from receiver.stores.sql.paging import start_reading
-from receiver.stores.sql.rows import attempt, delivery_summary, headers_of, work_summary
+from receiver.stores.sql.rows import attempt, delivery_summary, headers_of, work_summary, worker_report
 from receiver.stores.sql.statements.reads import Reads
 from receiver.stores.sql.switches import switches
 
@@ -216,6 +218,34 @@ class SqlReports(FeedReports, JobReports):
     async def waiting(self) -> Mapping[HandlerName, int]:
         """Return how many work items of each handler wait, are queued or held."""
         return await self.database.call(lambda connection: dict(connection.execute(self._reads.health.waiting)))
+
+    async def activity(
+        self, *, since: datetime, step: timedelta, handler: HandlerName | None = None
+    ) -> Sequence[ActivityCount]:
+        """Return what handlers did since a moment."""
+        size = whole_minutes(step)
+        values: Values = {"since": to_minute(since) // size * size, "step": size}
+        if handler is None:
+            rows = await self._page(self._reads.health.activity, values)
+        else:
+            rows = await self._page(self._reads.health.activity_of, {**values, "handler": handler})
+        return [
+            ActivityCount(from_minute(minute), name, AttemptOutcome(outcome), bucket, count)
+            for minute, name, outcome, bucket, count in rows
+        ]
+
+    async def workers(self) -> Sequence[WorkerReport]:
+        """Return the workers that have not said that they ended."""
+
+        def read(connection: SqlConnection) -> Sequence[WorkerReport]:
+            leased: dict[str, dict[HandlerName, int]] = {}
+            for worker, handler, count in connection.execute(self._reads.health.leased):
+                leased.setdefault(worker, {})[handler] = count
+            return [
+                worker_report(row, leased.get(row[0], {})) for row in connection.execute(self._reads.health.workers)
+            ]
+
+        return await self.database.call(read)
 
     async def backlog(self, now: datetime) -> Backlog:
         """Return what is still to be done."""

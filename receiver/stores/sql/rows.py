@@ -1,14 +1,15 @@
 """Make records from the rows of a database."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic_core import from_json, to_json
 
 from receiver.core.clock import from_micros
 from receiver.core.deliveries import Delivery, DeliverySummary, StoredDelivery
-from receiver.core.types import AttemptOutcome, DeliveryState, Headers, Origin, Trigger, WorkState
+from receiver.core.types import AttemptOutcome, DeliveryState, HandlerName, Headers, Origin, Trigger, WorkState
 from receiver.core.work import Attempt, LaneHead, WorkSummary
+from receiver.core.workers import WorkerReport, WorkerSign
 from receiver.stores.sql.compression import PLAIN, decoded
 
 _ORIGINS = {origin.value: origin for origin in Origin}
@@ -106,3 +107,11 @@ def attempt(row: tuple[Any, ...]) -> Attempt:
 def flag(value: int | None) -> bool | None:
     """Return the truth value that a number stands for."""
     return None if value is None else bool(value)
+
+
+def worker_report(row: Sequence[Any], running: Mapping[HandlerName, int]) -> WorkerReport:
+    """Return a worker and what it runs."""
+    name, machine, pid, version, started_at, seen_at = row
+    return WorkerReport(
+        WorkerSign(name, machine, pid, version, from_micros(started_at)), from_micros(seen_at), running
+    )

@@ -2,25 +2,29 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Protocol
+from typing import Any, Protocol
 
 from receiver.core.claims import Settlement
 from receiver.core.clock import to_micros
 from receiver.core.types import WorkerId, WorkState
+from receiver.stores.sql.activity import SettledBatch
 from receiver.stores.sql.connection import SqlConnection
 from receiver.stores.sql.dialect import Dialect
 from receiver.stores.sql.inserting import attempt_row
 from receiver.stores.sql.locks import Locks
 from receiver.stores.sql.moments import LatestMoment
 
+_Held = tuple[Any, ...]
+"""Id, lane and handler of an item that the worker still held. The lane is None without one."""
+
 
 class SettlingStatements(Protocol):
     """The SQL of ended attempts. `:ids` is an array of the dialect, and `:items` its rows."""
 
     HOLDERS: str
-    """Id, worker, attempts and lane of those of `:ids` that run."""
+    """Id, worker, attempts, lane and handler of those of `:ids` that run."""
     FINISH: str
-    """Make those of `:ids` done that `:worker` runs as attempt `:number`; returns the id and the lane of each."""
+    """Make those of `:ids` done that `:worker` runs as attempt `:number`; returns id, lane and handler of each."""
     SETTLE: str
     """Move `:items`, rows of id, state, due_at, error, whether it holds its lane, and whether its process died."""
     PROMOTE: str
@@ -45,17 +49,25 @@ class SettlingAlgorithm:
         self._latest = latest
         self._dialect = dialect
 
-    def settle(self, connection: SqlConnection, settlements: Sequence[Settlement]) -> list[bool]:
-        """Record these attempts, at least one; return for each whether its worker still held it."""
+    def settle(
+        self, connection: SqlConnection, settlements: Sequence[Settlement]
+    ) -> tuple[list[bool], SettledBatch]:
+        """Record these attempts, at least one.
+
+        Returns for each whether its worker still held it, and what is to be counted of those that were held.
+        """
         self._locks.lanes_of(connection, [one.work_id for one in settlements])
-        lanes = self._finish(connection, settlements) | self._move_others(connection, settlements)
-        ended = [settlements[place] for place in lanes]
+        finished, moved = self._finish(connection, settlements), self._move_others(connection, settlements)
+        held = finished | moved
         now = max(one.attempt.ended_at for one in settlements)
         self._latest.note(connection, now)
-        if in_lanes := [settlements[place].work_id for place, lane in lanes.items() if lane is not None]:
+        if in_lanes := [work_id for work_id, lane, _ in held.values() if lane is not None]:
             self.promote(connection, in_lanes, now)
-        self._insert_attempts(connection, [attempt_row(one.work_id, one.attempt) for one in ended])
-        return [place in lanes for place in range(len(settlements))]
+        rows = [attempt_row(settlements[place].work_id, settlements[place].attempt) for place in held]
+        self._insert_attempts(connection, rows)
+        handlers = [handler for _, _, handler in held.values()]
+        batch = SettledBatch(handlers, rows, to_micros(now), successes=len(finished))
+        return [place in held for place in range(len(settlements))], batch
 
     def promote(self, connection: SqlConnection, work_ids: Sequence[int], now: datetime) -> None:
         """Make due what comes next in the lanes of these items, where no other item heads the lane.
@@ -65,35 +77,35 @@ class SettlingAlgorithm:
         values = {"ids": self._dialect.array(work_ids), "now": to_micros(now)}
         connection.execute(self._sql.PROMOTE, values)
 
-    def _finish(self, connection: SqlConnection, settlements: Sequence[Settlement]) -> dict[int, str | None]:
-        """Make done what succeeded; return the lanes of the items that the worker still held, by the place.
+    def _finish(self, connection: SqlConnection, settlements: Sequence[Settlement]) -> dict[int, _Held]:
+        """Make done what succeeded; return what the worker still held, by the place.
 
         Most attempts are the first, so one statement checks and moves them all.
         """
-        lanes: dict[int, str | None] = {}
+        found: dict[int, _Held] = {}
         for (worker, number), places in _successes(settlements).items():
             values = {"ids": self._dialect.array(list(places)), "worker": worker, "number": number}
-            for work_id, lane in connection.execute(self._sql.FINISH, values).fetchall():
-                lanes[places[work_id]] = lane
-        return lanes
+            for row in connection.execute(self._sql.FINISH, values).fetchall():
+                found[places[row[0]]] = row
+        return found
 
-    def _move_others(self, connection: SqlConnection, settlements: Sequence[Settlement]) -> dict[int, str | None]:
-        """Move what did not succeed; return the lanes of the items that the worker still held, by the place."""
+    def _move_others(self, connection: SqlConnection, settlements: Sequence[Settlement]) -> dict[int, _Held]:
+        """Move what did not succeed; return what the worker still held, by the place."""
         others = {place: one for place, one in enumerate(settlements) if one.state is not WorkState.DONE}
-        lanes: dict[int, str | None] = {}
+        found: dict[int, _Held] = {}
         if not others:
-            return lanes
+            return found
         ids = self._dialect.array([one.work_id for one in others.values()])
-        holders = {work_id: held for work_id, *held in connection.execute(self._sql.HOLDERS, {"ids": ids})}
+        holders = {row[0]: row for row in connection.execute(self._sql.HOLDERS, {"ids": ids})}
         for place, one in others.items():
-            worker, number, lane = holders.get(one.work_id, (None, None, None))
+            work_id, worker, number, *held = holders.get(one.work_id, (None, None, None))
             if (worker, number) == (one.worker, one.attempt.number):
                 del holders[one.work_id]
-                lanes[place] = lane
-        if lanes:
-            rows = [_row(others[place]) for place in lanes]
+                found[place] = (work_id, *held)
+        if found:
+            rows = [_row(others[place]) for place in found]
             connection.execute(self._sql.SETTLE, {"items": self._dialect.rows(rows)})
-        return lanes
+        return found
 
 
 def _successes(settlements: Sequence[Settlement]) -> Mapping[tuple[WorkerId, int], dict[int, int]]:

@@ -73,6 +73,19 @@ class PruneStatements(Protocol):
     REMOVE_ONCE_KEY: str
 
 
+class WorkerStatements(Protocol):
+    """The SQL by which workers show themselves, and what they count."""
+
+    SIGN_ON: str
+    """Insert a row, or move when it was seen to `:now`."""
+    SIGN_OFF: str
+    """Remove the row of `:name`."""
+    FORGET_WORKERS: str
+    """Remove the rows that were seen last before `:before`."""
+    COUNT_MINUTES: str
+    """Add `:rows`, of minute, handler, outcome, bucket and count, to what is counted."""
+
+
 class Writes:
     """Made once for each kind of database."""
 
@@ -92,6 +105,7 @@ class Writes:
         once_keys: OnceStatements,
         controls: ControlStatements,
         pruning: PruneStatements,
+        workers: WorkerStatements,
     ) -> None:
         self.dialect = dialect
         self.locks = locks
@@ -101,6 +115,7 @@ class Writes:
         self.once_keys = once_keys
         self.controls = controls
         self.pruning = pruning
+        self.workers = workers
         self.latest = LatestMoment(moments)
         self.work_rows = WorkRows(
             routing,

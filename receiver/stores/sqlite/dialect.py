@@ -24,6 +24,7 @@ from receiver.stores.sqlite.statements import (
     routing,
     search,
     settling,
+    workers,
 )
 
 
@@ -129,4 +130,5 @@ WRITES = Writes(
     once_keys=once_keys,
     controls=controls,
     pruning=maintenance,
+    workers=workers,
 )

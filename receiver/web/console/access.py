@@ -12,7 +12,7 @@ from receiver.errors import StoreError, StoreRefused
 
 
 @dataclass(slots=True, eq=False)
-class _Connection:
+class _ReadingConnection:
     """An open connection for reading, and how many pages use it now."""
 
     reports: Reports
@@ -28,7 +28,7 @@ class StoreAccess:
         self.openings = 0
         """How often the store was opened: what was counted before the last time may be of another database."""
         self._opening = asyncio.Lock()
-        self._connection: _Connection | None = None
+        self._connection: _ReadingConnection | None = None
 
     @asynccontextmanager
     async def reading(self) -> AsyncIterator[Reports]:
@@ -55,7 +55,7 @@ class StoreAccess:
                 await connection.stack.aclose()
 
     @asynccontextmanager
-    async def _using(self) -> AsyncIterator[_Connection]:
+    async def _using(self) -> AsyncIterator[_ReadingConnection]:
         connection = await self._opened()
         connection.users += 1
         try:
@@ -64,7 +64,7 @@ class StoreAccess:
             connection.users -= 1
             await self._close_unused(connection)
 
-    async def _opened(self) -> _Connection:
+    async def _opened(self) -> _ReadingConnection:
         async with self._opening:
             if self._connection is not None and not await self._is_there(self._connection):
                 replaced, self._connection = self._connection, None
@@ -73,7 +73,7 @@ class StoreAccess:
                 self._connection = await self._open()
             return self._connection
 
-    async def _is_there(self, connection: _Connection) -> bool:
+    async def _is_there(self, connection: _ReadingConnection) -> bool:
         """Tell whether no other database has replaced the one that was opened."""
         try:
             await connection.reports.require_present()
@@ -81,15 +81,15 @@ class StoreAccess:
             return False
         return True
 
-    async def _open(self) -> _Connection:
+    async def _open(self) -> _ReadingConnection:
         if not await asyncio.to_thread(self.store.exists):
             raise StoreError("there is no database yet; `receiver serve` creates it")
         async with AsyncExitStack() as stack:
             reports = await stack.enter_async_context(self.store.reports())
             self.openings += 1
-            return _Connection(reports, stack.pop_all())
+            return _ReadingConnection(reports, stack.pop_all())
 
-    async def _close_unused(self, connection: _Connection) -> None:
+    async def _close_unused(self, connection: _ReadingConnection) -> None:
         """Close a connection that was given up, as soon as the last page has let it go."""
         if connection is not self._connection and not connection.users:
             await connection.stack.aclose()

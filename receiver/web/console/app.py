@@ -25,6 +25,7 @@ from receiver.errors import (
 )
 from receiver.web.console.access import StoreAccess
 from receiver.web.console.action_runs import ActionRuns
+from receiver.web.console.activity import read_activity
 from receiver.web.console.background_reports import BackgroundReport
 from receiver.web.console.changes import StoreChanges
 from receiver.web.console.drift_counts import count_drift
@@ -58,6 +59,7 @@ class ConsoleApp:
             Traffic(self._counting, clock),
             slow,
             BackgroundReport(self._counting, lambda reports: reports.handlers()),
+            BackgroundReport(self._counting, lambda reports: read_activity(reports, clock.now())),
             BackgroundReport(self._counting, lambda reports: read_checks(reports, slow)),
             BackgroundReport(self._counting, lambda reports: count_drift(reports, slow)),
         )
@@ -99,6 +101,7 @@ class ConsoleApp:
             await self.parts.runs.aclose()
             await self.parts.traffic.aclose()
             await self.parts.handlers.aclose()
+            await self.parts.activity.aclose()
             await self.parts.checks.aclose()
             await self.parts.drift.aclose()
             await self._counting.aclose()

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 from receiver.core.ports.reports import Reports
 from receiver.web.console.access import StoreAccess
@@ -34,6 +34,16 @@ class BackgroundReport(Generic[T]):
             self._take(reading)
             reading.result()
         return self._last
+
+    async def wait(self) -> T:
+        """Return the same; the first result however long it takes. Raises StoreError."""
+        soon = await self.get()
+        if soon is not None or self._reading is None:
+            return cast("T", soon)
+        reading = self._reading
+        await asyncio.wait([reading])
+        self._take(reading)
+        return reading.result()
 
     def _take(self, reading: "asyncio.Task[T]") -> None:
         if self._reading is reading:

@@ -36,6 +36,32 @@ def bars(points: Sequence[tuple[datetime, int]], *, step: timedelta) -> Markup:
     return _svg(drawn, label, _HEIGHT + 1)
 
 
+def attempt_bars(points: Sequence[tuple[datetime, int, int]], *, step: timedelta) -> Markup:
+    """Return a bar for each point: how many attempts succeeded in a step, and above them those that failed."""
+    most = max((good + bad for _, good, bad in points), default=0)
+    minutes = step.total_seconds() / 60
+    width = (_WIDTH - 2 * _LEFT) / max(1, len(points))
+    drawn = Markup()
+    for at, (moment, good, bad) in enumerate(points):
+        left, ground = _LEFT + at * width, float(_HEIGHT)
+        drawn += Markup("<g><title>{}</title>").format(
+            f"{moment:%d %b %H:%M} UTC: {good:,} succeeded, {bad:,} failed"
+        )
+        drawn += _rectangle("slot", left, 0, width, _HEIGHT)
+        for kind, count in (("good", good), ("bad", bad)):
+            if count:
+                high = max(2.0, (_HEIGHT - _ABOVE) * count / most)
+                ground -= high
+                drawn += _rectangle(kind, left + width * 0.12, ground, width * 0.76, high)
+        drawn += Markup("</g>")
+    above = f"at most {most:,} in {minutes:.0f} min"
+    drawn += Markup('<text class="label" x="{}" y="12">{}</text>').format(_LEFT, above)
+    drawn += Markup('<line class="ground" x1="0" x2="{}" y1="{}" y2="{}"/>').format(_WIDTH, _HEIGHT, _HEIGHT)
+    succeeded, failed = sum(good for _, good, _ in points), sum(bad for _, _, bad in points)
+    label = f"{succeeded:,} attempts succeeded, {failed:,} failed, at most {most:,} in {minutes:.0f} minutes"
+    return _svg(drawn, label, _HEIGHT + 1)
+
+
 def timeline(deliveries: Sequence[DeliverySummary]) -> Markup:
     """Return when the deliveries of a job came: a line each for pages, failed pages, and its other events."""
     if not deliveries:

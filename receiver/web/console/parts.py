@@ -11,6 +11,7 @@ from receiver.core.clock import Clock
 from receiver.core.work import HandlerReport
 from receiver.web.console.access import StoreAccess
 from receiver.web.console.action_runs import ActionRuns
+from receiver.web.console.activity import ShownActivity
 from receiver.web.console.background_reports import BackgroundReport
 from receiver.web.console.changes import StoreChanges
 from receiver.web.console.drift_counts import CountedDrift
@@ -90,6 +91,8 @@ class ConsoleParts:
     """For what would hold up other pages."""
     handlers: BackgroundReport[Sequence[HandlerReport]]
     """How the handlers do: counting their work takes long in a large store."""
+    activity: BackgroundReport[Sequence[ShownActivity]]
+    """What all handlers did in the last hour and day."""
     checks: BackgroundReport[Sequence[ShownCheck]]
     """The newest checks of monitors."""
     drift: BackgroundReport[CountedDrift]

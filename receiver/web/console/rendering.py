@@ -56,6 +56,8 @@ class PageRenderer:
             cut=lambda text, width=200: shortened(escape_controls(str(text)), width),
             number=lambda value: "-" if value is None else f"{value:,}",
             duration=_duration,
+            share=_share,
+            rate=_rate,
             tree=tree,
         )
 
@@ -170,6 +172,16 @@ def _relative(seconds: float) -> str:
     if distance < 2 * _DAY:
         return f"{distance // _HOUR:.0f} h {ending}"
     return f"{distance // _DAY:.0f} d {ending}"
+
+
+def _share(share: float | None) -> str:
+    if share is None:
+        return "-"
+    return f"{share:.1%}" if 0 < share < 0.1 else f"{share:.0%}"
+
+
+def _rate(per_minute: float) -> str:
+    return f"{per_minute:,.0f}" if per_minute >= 10 or per_minute == 0 else f"{per_minute:.2g}"
 
 
 def _duration(length: timedelta | None) -> str:

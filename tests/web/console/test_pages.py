@@ -179,7 +179,7 @@ async def test_a_job_has_its_events_and_its_work(browser: Browser, opened: Opene
 
     assert "completed" in page
     assert page.count("<circle") == 4
-    assert "receiver backfill job" in page
+    assert "receiver backfill --job job" in page
     assert "/work-items?job=job&amp;handler=one" in page
 
 

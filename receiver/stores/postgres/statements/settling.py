@@ -1,7 +1,8 @@
 """The SQL that ends attempts and lets lanes go on."""
 
 HOLDERS = """
-SELECT id, worker, attempts, lane FROM work_items WHERE id = ANY(:ids) AND state = 'running' ORDER BY id FOR UPDATE
+SELECT id, worker, attempts, lane, handler FROM work_items
+WHERE id = ANY(:ids) AND state = 'running' ORDER BY id FOR UPDATE
 """
 
 # Most items end in success, and this statement takes less time than SETTLE.
@@ -13,7 +14,7 @@ WITH theirs AS MATERIALIZED (
 UPDATE work_items SET
     state = 'done', lease_until = NULL, worker = NULL, started = 0, last_error = NULL, heads_lane = 0
 WHERE id = ANY(ARRAY(SELECT id FROM theirs))
-RETURNING id, lane
+RETURNING id, lane, handler
 """
 
 SETTLE = """

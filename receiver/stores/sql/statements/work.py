@@ -25,6 +25,17 @@ LEFT JOIN work_items AS h
 """
 
 
+_ACTIVITY = """
+SELECT minute / :step * :step, handler, outcome, bucket, CAST(sum(count) AS bigint)
+FROM handler_minutes WHERE minute >= :since {conditions} GROUP BY 1, 2, 3, 4
+"""
+ANY_ACTIVITY = "SELECT count(*) FROM (SELECT 1 FROM handler_minutes WHERE minute < :before LIMIT 1) AS old"
+FORGET_ACTIVITY = """
+DELETE FROM handler_minutes
+WHERE minute < :before AND minute < (SELECT min(minute) FROM handler_minutes) + 60
+"""
+
+
 class WorkStatements:
     """Statements with a gap `{conditions}` take what `filters` makes of a filter."""
 
@@ -61,6 +72,11 @@ class HealthStatements:
         SELECT last_error FROM work_items
         WHERE handler = :handler AND last_error IS NOT NULL ORDER BY id DESC LIMIT 1
     """
+
+    workers = "SELECT name, machine, pid, version, started_at, seen_at FROM workers ORDER BY name"
+    leased = "SELECT worker, handler, count(*) FROM work_items WHERE state = 'running' GROUP BY worker, handler"
+    activity = _ACTIVITY.format(conditions="")
+    activity_of = _ACTIVITY.format(conditions="AND handler = :handler")
 
     def __init__(self, dialect: Dialect) -> None:
         # The indexes are named: SQLite would rather use one that covers, and that holds all finished work too.

@@ -1,7 +1,7 @@
 """The SQL that ends attempts and lets lanes go on."""
 
 HOLDERS = """
-SELECT id, worker, attempts, lane FROM work_items
+SELECT id, worker, attempts, lane, handler FROM work_items
 WHERE id IN (SELECT value FROM json_each(:ids)) AND state = 'running'
 """
 
@@ -10,7 +10,7 @@ FINISH = """
 UPDATE work_items SET
     state = 'done', lease_until = NULL, worker = NULL, started = 0, last_error = NULL, heads_lane = 0
 WHERE id IN (SELECT value FROM json_each(:ids)) AND state = 'running' AND worker = :worker AND attempts = :number
-RETURNING id, lane
+RETURNING id, lane, handler
 """
 
 SETTLE = """

@@ -18,4 +18,4 @@ class DriftPage:
         return [get("/drift", self._show)]
 
     async def _show(self, request: Request) -> Response:
-        return self._parts.pages.page(request, "drift.html", {"found": await self._parts.drift.get()})
+        return self._parts.pages.page(request, "drift.html", {"found": await self._parts.drift.wait()})

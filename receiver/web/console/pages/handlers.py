@@ -10,6 +10,7 @@ from starlette.routing import Route
 from receiver.core.types import HandlerName, HandlerSwitch, WorkState
 from receiver.core.views import waiting_items
 from receiver.core.work import HandlerReport, WorkFilter
+from receiver.web.console.activity import read_activity
 from receiver.web.console.filters import WrongFilter
 from receiver.web.console.parts import ConsoleParts, client_of, get, go_to, post
 from receiver.web.console.segments import segment
@@ -35,30 +36,21 @@ class HandlerPages:
     async def _listing(self, request: Request) -> Response:
         handlers = await self._reports()
         content = {
-            "is_read": handlers is not None,
-            "rows": handlers or (),
-            "waiting": {one.name: waiting_items(one) for one in handlers or ()},
+            "rows": handlers,
+            "waiting": {one.name: waiting_items(one) for one in handlers},
         }
         return self._parts.pages.page(request, "handlers.html", content)
 
-    async def _reports(self) -> Sequence[HandlerReport] | None:
-        """Return how the handlers do, with their switches of now; None if nothing was counted yet."""
-        counted = await self._parts.handlers.get()
+    async def _reports(self) -> Sequence[HandlerReport]:
+        """Return how the handlers do, with their switches of now."""
+        counted = await self._parts.handlers.wait()
         async with self._parts.access.reading() as reports:
             switches = await reports.switches()
-        return counted and [replace(one, switch=switches.get(one.name, HandlerSwitch.ON)) for one in counted]
-
-    def _being_read(self, request: Request) -> Response:
-        text = "The work of all handlers is being counted. Reload the page in a moment."
-        answer = self._parts.pages.page(request, "error.html", {"text": text, "status": 503}, status=503)
-        answer.headers["retry-after"] = "1"
-        return answer
+        return [replace(one, switch=switches.get(one.name, HandlerSwitch.ON)) for one in counted]
 
     async def _show(self, request: Request) -> Response:
         name = HandlerName(request.path_params["name"])
         handlers = await self._reports()
-        if handlers is None:
-            return self._being_read(request)
         report = next((one for one in handlers if one.name == name), None)
         if report is None:
             raise WrongFilter(f"no work item of a handler {name!r} is known")
@@ -69,8 +61,15 @@ class HandlerPages:
                     WorkFilter(handler=_literal(name), state=WorkState.DEAD, limit=_LATEST)
                 )
             ]
+            activity = await read_activity(reports, self._parts.clock.now(), name)
             latest = await reports.work_item(dead[0].id) if dead else None
-        content = {"one": report, "waiting": waiting_items(report), "dead": dead, "latest": latest}
+        content = {
+            "one": report,
+            "waiting": waiting_items(report),
+            "dead": dead,
+            "latest": latest,
+            "activity": activity,
+        }
         return self._parts.pages.page(request, "handler.html", content)
 
     async def _switch(self, request: Request) -> Response:

@@ -1,5 +1,7 @@
 """Jobs of the service: how far each is, and the timeline of one."""
 
+import shlex
+from collections.abc import Iterator
 from dataclasses import replace
 
 from starlette.requests import Request
@@ -8,13 +10,16 @@ from starlette.routing import Route
 
 from receiver.core.deliveries import DeliveryFilter
 from receiver.core.jobs import JobState, warnings
+from receiver.core.types import WorkState
 from receiver.core.views import job_work_counts
+from receiver.core.work import WorkFilter
 from receiver.web.console.charts import timeline
 from receiver.web.console.filters import PAGE_SIZE
 from receiver.web.console.parts import ConsoleParts, get
 
 _MAX_MARKS = 2_000
 """Deliveries in a timeline, the newest."""
+_MAX_HELD = 50
 
 
 class JobListPages:
@@ -50,13 +55,36 @@ class JobListPages:
             job_id = await reports.resolve_job(request.path_params["job_id"])
             detail = await reports.job(job_id)
             wanted = DeliveryFilter(job_id=job_id, limit=_MAX_MARKS)
+            held_items = WorkFilter(job_id=job_id, state=WorkState.HELD, limit=_MAX_HELD)
+            held = [one async for one in reports.work_items(held_items)]
             marks = [one async for one in reports.deliveries(wanted)]
         content = {
             "one": detail.summary,
             "detail": detail,
             "counts": {one.handler: job_work_counts(one) for one in detail.work},
             "warnings": warnings(detail.summary, now=self._parts.clock.now()),
+            "held": held,
+            "commands": list(_commands(job_id)),
             "timeline": timeline(marks),
             "is_cut": len(marks) == _MAX_MARKS,
         }
         return self._parts.pages.page(request, "job.html", content)
+
+
+def _commands(job_id: str) -> Iterator[tuple[str, str]]:
+    """Yield the commands that ask the service for what the job produced, each with what it does."""
+    name = shlex.quote(job_id)
+    yield (
+        f"receiver backfill --job {name}",
+        "compares the job's results with this store, shows which events never arrived, and imports them when you "
+        "agree. Your handlers run on them. The service keeps results for 24 hours.",
+    )
+    yield (
+        f"receiver jobs fetch {name}",
+        "stores the results that are missing here, and no handler runs on them: they are for you to look at and to "
+        "replay. A backfill finds nothing after it.",
+    )
+    yield (
+        f"receiver jobs fetch {name} --to pages",
+        "writes every document to a file in the new folder pages, and leaves the store alone.",
+    )

@@ -21,10 +21,10 @@ class MonitorPages:
     async def _show(self, request: Request) -> Response:
         query = self._parts.query(request)
         since = query.moment("since", self._parts.clock.now())
-        checks = await self._parts.checks.get()
+        checks = await self._parts.checks.wait()
         monitors: dict[str, list[ShownCheck]] = {}
         for one in checks or ():
             if since is None or one.received_at >= since:
                 monitors.setdefault(one.check.monitor_id or "unknown", []).append(one)
-        content = {"monitors": monitors, "given": query.given, "shown": SHOWN, "is_read": checks is not None}
+        content = {"monitors": monitors, "given": query.given, "shown": SHOWN}
         return self._parts.pages.page(request, "monitors.html", content)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from urllib.parse import urlencode
 
 from starlette.requests import Request
@@ -10,12 +10,14 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from receiver.core.deliveries import DeliveryFilter
+from receiver.core.durations import in_words
 from receiver.core.jobs import JobFilter, warnings
 from receiver.core.quarantine import QuarantinedSummary, QuarantineFilter
 from receiver.core.text import counted
 from receiver.core.types import HandlerSwitch, WorkState
 from receiver.core.views import waiting_items, with_subjects
 from receiver.core.work import Backlog, HandlerReport, WorkFilter
+from receiver.core.workers import WorkerReport
 from receiver.web.console.charts import bars
 from receiver.web.console.dead_letters import EXAMINED, DeadGroup, grouped
 from receiver.web.console.parts import ConsoleParts, get
@@ -54,6 +56,7 @@ class OverviewPage:
         async with self._parts.access.reading() as reports:
             backlog = await reports.backlog(now)
             facts = await reports.facts()
+            workers = await reports.workers()
             dead_items = WorkFilter(state=WorkState.DEAD, limit=EXAMINED)
             dead = grouped([one async for one in reports.work_items(dead_items)])
             refused = QuarantineFilter(since=now - _DAY, limit=_LATEST)
@@ -71,6 +74,9 @@ class OverviewPage:
             "facts": facts,
             "handlers": handlers,
             "is_read": counted_handlers is not None,
+            "activity": await self._parts.activity.get() or (),
+            "workers": workers,
+            "late": {one.sign.name for one in workers if one.is_late(now)},
             "waiting": {one.name: waiting_items(one) for one in handlers},
             "dead_count": None
             if counted_handlers is None
@@ -78,7 +84,7 @@ class OverviewPage:
             "rows": rows,
             "jobs": jobs,
             "job_warnings": {one.job_id: warnings(one, now=now) for one in jobs},
-            "concerns": [*_concerns(backlog, handlers, dead, quarantined)],
+            "concerns": [*_concerns(backlog, handlers, dead, quarantined), *_late_workers(workers, now)],
             "last": newest[0].received_at if newest else None,
         }
         template = "overview_live.html" if request.headers.get("hx-request") else "overview.html"
@@ -116,3 +122,11 @@ def _concerns(
         reasons = ", ".join(sorted({one.reason for one in quarantined}))
         number = f"{len(quarantined)}{'+' * (len(quarantined) == _LATEST)}"
         yield Concern("warn", f"{number} requests in quarantine since yesterday: {reasons}", "/quarantine?since=1d")
+
+
+def _late_workers(workers: Sequence[WorkerReport], now: datetime) -> Iterator[Concern]:
+    """Yield the workers that have not been seen for a while."""
+    for one in workers:
+        if one.is_late(now):
+            text = f"The worker {one.sign.name} has not been seen for {in_words(one.unseen(now))}"
+            yield Concern("warn", f"{text}: it hangs, or was killed", "/#workers")

@@ -1,0 +1,85 @@
+"""What handlers did and who works, on the overview and on the page of a handler."""
+
+from datetime import timedelta
+
+import pytest
+
+from receiver.core.clock import VirtualClock
+from receiver.core.workers import LATE, WorkerSign
+from tests.stores.opened import DEAD, DONE, ONE, TWO, A, Opened, ended
+from tests.web.console.browsing import Browser
+
+SIGN = WorkerSign(A, "host-<1>", 4711, "1.2.3", VirtualClock().now())
+MINUTE = timedelta(minutes=1)
+
+
+async def handle(opened: Opened) -> None:
+    """Let handler one succeed three times and fail once, now and a moment ago."""
+    ids = await opened.items(4, ONE, claim=True)
+    for work_id, state in zip(ids, (DONE, DONE, DONE, DEAD), strict=True):
+        await opened.settle(ended(work_id, state, error="no" if state is DEAD else None))
+    await opened.queue.sign_off(A)
+
+
+@pytest.mark.parametrize("path", ["/", f"/handlers/{ONE}"])
+async def test_what_was_handled_is_drawn_and_told(
+    browser: Browser, opened: Opened, clock: VirtualClock, path: str
+) -> None:
+    await handle(opened)
+    clock.jump(-30 * MINUTE)  # of the hour that the console is ahead
+
+    page = await browser.page(path)
+
+    assert "Handled in the last hour" in page
+    assert "Handled in the last day" in page
+    assert "4 attempts, " in page
+    assert "25% failed" in page
+    assert page.count("3 succeeded, 1 failed") == 2
+
+
+async def test_a_handler_shows_only_its_own_attempts(browser: Browser, opened: Opened, clock: VirtualClock) -> None:
+    await handle(opened)
+    await opened.items(1, TWO)
+    clock.jump(-30 * MINUTE)
+
+    page = await browser.page(f"/handlers/{TWO}")
+
+    assert page.count("No attempt has ended.") == 2
+
+
+async def test_attempts_of_long_ago_are_not_shown(browser: Browser, opened: Opened, clock: VirtualClock) -> None:
+    await handle(opened)
+    clock.jump(timedelta(hours=3))
+
+    page = await browser.page("/")
+
+    assert page.count("4 attempts, ") == 1  # of the day
+    assert page.count("No attempt has ended.") == 1
+
+
+async def test_workers_are_shown_with_what_they_run(browser: Browser, opened: Opened, clock: VirtualClock) -> None:
+    await opened.queue.sign_on(SIGN, now=clock.now())
+    await opened.items(2, ONE, claim=True)
+
+    page = await browser.page("/")
+
+    assert "host-&lt;1&gt;" in page
+    assert "process 4711" in page
+    assert f"2 {ONE}" in page
+    assert "1.2.3" in page
+    assert ">late<" not in page
+
+
+async def test_a_worker_that_nobody_has_seen_needs_somebody(
+    browser: Browser, opened: Opened, clock: VirtualClock
+) -> None:
+    await opened.queue.sign_on(SIGN, now=clock.now() - LATE - 1.5 * MINUTE)
+
+    page = await browser.page("/")
+
+    assert f"The worker {A} has not been seen for 3m30s: it hangs, or was killed" in page
+    assert 'href="/#workers"' in page
+
+
+async def test_without_a_worker_the_overview_says_how_to_start_one(browser: Browser, opened: Opened) -> None:
+    assert "No worker runs." in await browser.page("/")
