@@ -35,7 +35,12 @@ def test_libpq_gets_what_the_address_says(url: str, expected: dict[str, str]) ->
 
 @pytest.mark.parametrize(
     "url",
-    ["postgresql:", "postgresql://secret:%FF@one/db", "postgresql://secret@one/db?nothing=1", "postgresql://[::1/db"],
+    [
+        "postgresql:",
+        "postgresql://secret:%FF@one/db",
+        "postgresql://secret@one/db?nothing=1",
+        "postgresql://[::1/db",
+    ],
 )
 def test_a_wrong_address_is_refused_without_a_word_of_it(url: str) -> None:
     """It may hold a password."""
