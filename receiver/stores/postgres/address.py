@@ -41,13 +41,16 @@ def _parted(url: str) -> tuple[str, str, list[str]]:
     """Return what is in front of the options, the schema, and the options of libpq as they are written.
 
     Nothing is decoded: libpq takes `+` for itself and not for a space, and knows addresses that no parser of URLs
-    takes, such as those of several hosts. A user and a password may have every character but `/` and `@`.
+    takes, such as those of several hosts. A user and a password may have every character but `/` and `@`: libpq would
+    take what follows for a host or a database, and errors quote those.
     """
     scheme, slashes, rest = url.partition("://")
     if not slashes:
         raise ConfigurationError(_WRONG)
     user, at, rest = rest.partition("@") if "@" in rest.partition("/")[0] else ("", "", rest)
     place, _, query = rest.partition("?")
+    if "@" in place:
+        raise ConfigurationError(f"{_WRONG}, with %40 for @ and %2F for / in a password")
     schema, options = DEFAULT_SCHEMA, []
     for option in filter(None, query.split("&")):
         name, _, value = option.partition("=")
