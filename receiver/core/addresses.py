@@ -30,7 +30,7 @@ def is_private(host: str) -> bool:
 def shown_address(url: str) -> str:
     """Return the address of a store without user, password and options, so that logs and errors may have it."""
     scheme, separator, rest = url.partition("://")
-    if scheme == "sqlite" or "@" not in url and not separator:
+    if scheme == "sqlite" or ("@" not in url and not separator):
         return url
     if not separator:
         return "***"

@@ -37,6 +37,8 @@ def test_libpq_gets_what_the_address_says(url: str, expected: dict[str, str]) ->
     "url",
     [
         "postgresql:",
+        "postgresql://user:p@secret:word@one/db",
+        "postgresql://user:p/secret@one/db",
         "postgresql://secret:%FF@one/db",
         "postgresql://secret@one/db?nothing=1",
         "postgresql://[::1/db",
