@@ -30,10 +30,12 @@ def is_private(host: str) -> bool:
 def shown_address(url: str) -> str:
     """Return the address of a store without user, password and options, so that logs and errors may have it."""
     scheme, separator, rest = url.partition("://")
-    if not separator or scheme == "sqlite":
+    if scheme == "sqlite" or ("@" not in url and not separator):
         return url
+    if not separator:
+        return "***"
     place, _, options = rest.partition("?")
-    if "@" in options and "@" not in place:  # an unescaped "?" in a password looks so
+    if "@" in options:  # an unescaped "?" in a password looks so
         return f"{scheme}://***"
     schema = _SCHEMA.search(options)
     return f"{scheme}://{place.rpartition('@')[2]}" + (f"?{schema[1]}" if schema else "")

@@ -76,6 +76,14 @@ class SystemClock:
         time.sleep(duration.total_seconds())
 
 
+def time_asleep() -> timedelta:
+    """Return how long the machine has been suspended since it started, as far as its system tells."""
+    if sys.platform != "linux":
+        return timedelta(0)
+    asleep = time.clock_gettime(time.CLOCK_BOOTTIME) - time.clock_gettime(time.CLOCK_MONOTONIC)
+    return timedelta(seconds=round(asleep, 3))  # the two are not read at the same moment
+
+
 class FastClock:
     """A clock that runs `speed` times as fast as another. It starts at the moment at which it is made.
 

@@ -17,6 +17,9 @@ from receiver.core.addresses import shown_address
         ("postgresql:///d?host=/run/postgresql&password=hid@den", "postgresql://***"),
         ("postgresql://user:hid?den@host/d", "postgresql://***"),
         ("postgresql://user:hid/den@host/d", "postgresql://host/d"),
+        ("postgresql://user@server:hid?den@host/d", "postgresql://***"),
+        ("postgresql:/user:hidden@host/d", "***"),
+        ("user:hidden@host/d", "***"),
         ("no address", "no address"),
     ],
 )

@@ -61,3 +61,16 @@ async def test_without_the_right_to_make_tables_a_new_store_is_refused(limited: 
     with pytest.raises(StoreRefused, match="this user may not do that"):
         async with store.log():
             pass
+
+
+async def test_who_owns_a_schema_makes_the_tables_in_it(postgres_url: str) -> None:
+    """An administrator made it for a user who may not make others."""
+    tables, schema, user = PostgresTables(postgres_url), postgres_url.partition("schema=")[2], secrets.token_hex(4)
+    tables.run(f"CREATE ROLE owner_{user} LOGIN; CREATE SCHEMA {schema} AUTHORIZATION owner_{user}")
+    parts = urlsplit(postgres_url)
+    url = parts._replace(netloc=f"owner_{user}@{parts.netloc.rpartition('@')[2]}").geturl()
+    try:
+        async with open_all(PostgresStore(url)) as opened:
+            await opened.add(delivery("a"))
+    finally:
+        tables.run(f"DROP OWNED BY owner_{user} CASCADE; DROP ROLE owner_{user}")

@@ -1,7 +1,7 @@
 """The address of a PostgreSQL store: one of libpq, and the schema beside it."""
 
 from dataclasses import dataclass
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import unquote
 
 from psycopg import ProgrammingError
 from psycopg.conninfo import conninfo_to_dict
@@ -26,20 +26,36 @@ class Address:
 
 def parse_address(url: str) -> Address:
     """Read a postgresql:// address with `?schema=`. Raises ConfigurationError, which quotes nothing of it."""
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        raise ConfigurationError(_WRONG) from None
-    options = parse_qsl(parts.query, keep_blank_values=True)
-    schema = dict(options).get("schema", DEFAULT_SCHEMA)
-    query = urlencode([(name, value) for name, value in options if name != "schema"])
-    conninfo = urlunsplit(parts._replace(query=query))
-    if parts.netloc == "":  # urlunsplit drops the slashes of postgresql:///name
-        conninfo = f"{parts.scheme}://{conninfo.removeprefix(parts.scheme + ':').removeprefix('//')}"
+    place, schema, options = _parted(url)
+    conninfo = f"{place}?{'&'.join(options)}" if options else place
     try:
         known = conninfo_to_dict(conninfo)
-    except ProgrammingError:
+    except (ProgrammingError, UnicodeError):
         raise ConfigurationError(_WRONG) from None
     host = known.get("host") or known.get("hostaddr") or "localhost"
-    place = f" in schema {schema}" if schema != DEFAULT_SCHEMA else ""
-    return Address(conninfo, schema, f"{known.get('dbname') or known.get('user') or ''} at {host}{place}".strip())
+    beside = f" in schema {schema}" if schema != DEFAULT_SCHEMA else ""
+    return Address(conninfo, schema, f"{known.get('dbname') or 'the default'} at {host}{beside}")
+
+
+def _parted(url: str) -> tuple[str, str, list[str]]:
+    """Return what is in front of the options, the schema, and the options of libpq as they are written.
+
+    Nothing is decoded: libpq takes `+` for itself and not for a space, and knows addresses that no parser of URLs
+    takes, such as those of several hosts. A user and a password may have every character but `/` and `@`: libpq
+    would take what follows for a host or a database, and errors quote those.
+    """
+    scheme, slashes, rest = url.partition("://")
+    if not slashes:
+        raise ConfigurationError(_WRONG)
+    user, at, rest = rest.partition("@") if "@" in rest.partition("/")[0] else ("", "", rest)
+    place, _, query = rest.partition("?")
+    if "@" in place:
+        raise ConfigurationError(f"{_WRONG}, with %40 for @ and %2F for / in a password")
+    schema, options = DEFAULT_SCHEMA, []
+    for option in filter(None, query.split("&")):
+        name, _, value = option.partition("=")
+        if name == "schema":
+            schema = unquote(value)
+        else:
+            options.append(option)
+    return f"{scheme}://{user}{at}{place}", schema, options

@@ -9,6 +9,7 @@ from receiver.core.clock import to_micros
 from receiver.core.deliveries import Delivery, Receipt
 from receiver.core.quarantine import Quarantined
 from receiver.core.types import AppendOutcome, DeliveryKey
+from receiver.errors import StoreError
 from receiver.stores.postgres.statements import log as statements
 from receiver.stores.sql.compression import decoded
 from receiver.stores.sql.connection import SqlConnection, Values
@@ -42,6 +43,14 @@ def kept(connection: SqlConnection, keys: Collection[DeliveryKey]) -> Mapping[De
         key: Kept(seq, size, None if body is None else decoded(body, coding, key=key))
         for key, seq, size, body, coding in rows
     }
+
+
+def kept_all(connection: SqlConnection, keys: Collection[DeliveryKey]) -> Mapping[DeliveryKey, Kept]:
+    """Do the same for keys that were stored a moment ago. Raises StoreError if one was pruned since."""
+    stored = kept(connection, keys)
+    if pruned := sorted(set(keys) - stored.keys()):
+        raise StoreError(f"{pruned[0]} was pruned at the moment when it came again")
+    return stored
 
 
 def count_again(

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 
-from receiver.core.clock import Clock, Timer, from_micros
+from receiver.core.clock import Clock, Timer, from_micros, time_asleep
 from receiver.core.log_lines import event_log
 from receiver.errors import StoreError
 from receiver.stores.postgres.connection import PostgresConnection
@@ -28,8 +28,10 @@ _TRIES = 3
 class DatabaseClock:
     """A Clock that shows the time of the database. It runs as a clock of this machine does that nobody sets."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, asleep: Callable[[], timedelta] = time_asleep) -> None:
+        """`asleep` tells how long the machine was suspended, which its steady clock leaves out."""
         self._clock = clock
+        self._asleep = asleep
         self._offset = timedelta(0)
         self._owed = timedelta(0)
         self._compared_at: datetime | None = None
@@ -40,8 +42,12 @@ class DatabaseClock:
 
     def steady(self) -> datetime:
         """Return the same: all processes that share the database have it. Where it is set, they follow it."""
-        here = self._clock.steady()
+        here = self.here()
         return here + self._offset + self._made_up(here)
+
+    def here(self) -> datetime:
+        """Return a moment on a clock of the machine that nobody sets, and that goes on while it is suspended."""
+        return self._clock.steady() + self._asleep()
 
     def call_later(self, duration: timedelta, callback: Callable[[], None]) -> Timer:
         """Call `callback` when `duration` has passed."""
@@ -52,7 +58,7 @@ class DatabaseClock:
         await self._clock.sleep(duration)
 
     def compare(self, here: datetime, there: datetime) -> None:
-        """Take over that the database's clock shows `there` when `steady` of the machine's is `here`."""
+        """Take over that the database's clock shows `there` when `here` returns this."""
         first = self._compared_at is None
         self._offset += self._made_up(here)
         self._owed, self._compared_at = there - here - self._offset, here
@@ -71,7 +77,7 @@ class DatabaseClock:
 async def database_clock(connect: Callable[[], PostgresDatabase], clock: Clock) -> AsyncIterator[Clock]:
     """Yield the clock of a database, which is compared with the machine's as long as the block lasts."""
     shown = DatabaseClock(clock)
-    await _compare(connect, clock, shown)
+    await _compare(connect, shown)
     if abs(difference := shown.now() - clock.now()) > _TELLING:
         seconds = round(difference.total_seconds(), 1)
         advice = "the times of this machine and of the database differ: keep both by NTP"
@@ -87,18 +93,18 @@ async def _keep_comparing(connect: Callable[[], PostgresDatabase], clock: Clock,
     while True:
         await clock.sleep(_AGAIN)
         try:
-            await _compare(connect, clock, shown)
+            await _compare(connect, shown)
         except StoreError as exc:
             log.debug("clock_not_compared", extra={"reason": str(exc)})
 
 
-async def _compare(connect: Callable[[], PostgresDatabase], clock: Clock, shown: DatabaseClock) -> None:
+async def _compare(connect: Callable[[], PostgresDatabase], shown: DatabaseClock) -> None:
     """Ask the database for its time, and believe the quickest of several answers, to half its way."""
 
     def ask(connection: PostgresConnection) -> tuple[timedelta, datetime, datetime]:
-        before = clock.steady()
+        before = shown.here()
         (micros,) = connection.execute(_MICROS).fetchone()
-        way = clock.steady() - before
+        way = shown.here() - before
         return way, before + way / 2, from_micros(micros)
 
     async with connect() as database:  # a connection of its own would be idle for nearly all of the time

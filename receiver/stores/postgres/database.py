@@ -54,6 +54,7 @@ class PostgresDatabase:
         before_commit: str = "",
         deadline: timedelta = STATEMENT_DEADLINE,
         on_connect: Callable[[PostgresConnection], None] = lambda connection: None,
+        on_reconnect: Callable[[PostgresConnection], None] = lambda connection: None,
     ) -> None:
         self.name = address.name
         self.translate = Translation(address.schema)
@@ -64,6 +65,7 @@ class PostgresDatabase:
         self._before_commit = before_commit
         self._limit = deadline
         self._on_connect = on_connect
+        self._on_reconnect = on_reconnect
         self._thread: ConnectionThread | None = None
         self._deadline: StatementDeadline | None = None
         self._connection: PostgresConnection | None = None
@@ -151,6 +153,8 @@ class PostgresDatabase:
             connection = PostgresConnection(self._address, self.translate, self._deadline, writes=self._writes)
             try:
                 self._on_connect(connection)
+                if self._was_open:
+                    self._on_reconnect(connection)
             except BaseException:
                 connection.close()
                 raise

@@ -6,7 +6,7 @@ from receiver.core.batching import batches
 from receiver.core.bulk import Imported
 from receiver.core.deliveries import Delivery
 from receiver.core.types import AppendOutcome, Origin
-from receiver.stores.postgres.arrivals import Kept, insert_new, kept
+from receiver.stores.postgres.arrivals import Kept, insert_new, kept_all
 from receiver.stores.postgres.connection import PostgresConnection
 from receiver.stores.postgres.search import restore
 from receiver.stores.postgres.statements import log as statements
@@ -33,7 +33,7 @@ def import_deliveries(connection: PostgresConnection, deliveries: Sequence[Impor
         outcomes.append(AppendOutcome.ACCEPTED if one.delivery.key in new else None)
         new.discard(one.delivery.key)
     known = [one.delivery for one, outcome in zip(deliveries, outcomes, strict=True) if outcome is None]
-    stored = dict(kept(connection, {one.key for one in known})) if known else {}
+    stored = dict(kept_all(connection, {one.key for one in known})) if known else {}
     compared = []
     for delivery in known:
         compared.append(_known(connection, stored[delivery.key], delivery))

@@ -13,9 +13,9 @@ from receiver.core.clock import to_micros
 from receiver.core.deliveries import Delivery, Receipt
 from receiver.core.group_commit import GroupCommit
 from receiver.core.quarantine import Quarantined
-from receiver.core.types import AppendOutcome, DeliveryKey, Origin
+from receiver.core.types import AppendOutcome, Origin
 from receiver.errors import StoreError, StoreRefused
-from receiver.stores.postgres.arrivals import count_again, insert_new, kept, quarantine
+from receiver.stores.postgres.arrivals import count_again, insert_new, kept_all, quarantine
 from receiver.stores.postgres.connection import PostgresConnection
 from receiver.stores.postgres.database import PostgresDatabase
 from receiver.stores.postgres.errors import is_poisonous, translated
@@ -120,17 +120,7 @@ def append_all(
 
 
 def _count(connection: PostgresConnection, again: Sequence[Delivery]) -> list[Receipt]:
-    stored = kept(connection, {one.key for one in again})
-    if pruned := sorted({one.key for one in again} - stored.keys()):
-        raise _PrunedMeanwhile(pruned)
-    return count_again(connection, stored, again)
-
-
-class _PrunedMeanwhile(StoreError):
-    """The deliveries of these keys were there a moment ago. The same again stores them."""
-
-    def __init__(self, keys: Sequence[DeliveryKey]) -> None:
-        super().__init__(f"{keys[0]} was pruned at the moment when it came again")
+    return count_again(connection, kept_all(connection, {one.key for one in again}), again)
 
 
 def _probe(connection: PostgresConnection, test: _Test) -> None:

@@ -14,7 +14,7 @@ from receiver.stores.postgres.database import SYNCED, PostgresDatabase
 from receiver.stores.postgres.dialect import WRITES
 from receiver.stores.postgres.job_rows import PostgresJobRows
 from receiver.stores.postgres.routing_turn import RoutingTurn
-from receiver.stores.postgres.statements.routing import ROUTING
+from receiver.stores.postgres.statements.routing import ROUTING, SKIP_IDS
 from receiver.stores.postgres.statements.waking import LATEST_CHANGE
 from receiver.stores.sql.queue import SqlQueue
 from receiver.stores.sql.writes import Writes
@@ -22,6 +22,8 @@ from receiver.stores.sql.writes import Writes
 _POLL_SECONDS, _LONGEST_POLL_SECONDS = 0.02, 0.25
 _SLOWER = 1.3
 """Factor from one pause to the next while nothing changes."""
+_FORGOTTEN = 50_000
+"""Ids that are given in the time for which commits are not synced, with much to spare."""
 _LONGEST_WAIT_SECONDS = 1.0
 """What other workers retry, lose or leave behind stirs nobody."""
 
@@ -98,6 +100,14 @@ class PostgresQueue(SqlQueue):
             await asyncio.sleep(pause)
             waited += pause
             pause = min(pause * _SLOWER, _LONGEST_POLL_SECONDS)
+
+
+def skip_ids(schema: str, connection: PostgresConnection) -> None:
+    """Let the ids of new work items begin far behind those that a crash of the server may have forgotten.
+
+    This worker may still run some of those, and would else end the attempts of other items with their results.
+    """
+    connection.execute(SKIP_IDS, {"table": f'"{schema}".work_items', "count": _FORGOTTEN}).fetchall()
 
 
 def _latest(connection: PostgresConnection) -> tuple[int, ...]:

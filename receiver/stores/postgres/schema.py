@@ -23,10 +23,13 @@ _HAS_TABLES = """
 SELECT count(*) > 0 FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
 WHERE n.nspname = :schema AND c.relname = 'schema_version'
 """
+_HAS_SCHEMA = "SELECT count(*) > 0 FROM pg_catalog.pg_namespace WHERE nspname = :schema"
 _VERSION = "SELECT max(version) FROM schema_version"
 _TURN = "SELECT pg_advisory_xact_lock(migrate_lock, 0)".replace("migrate_lock", ":migrate_lock")
-# Others that hold locks on the tables would be waited for, and everybody else behind this.
-_BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = '5s'; SET LOCAL synchronous_commit = on"
+# The turn of another process may take long.
+_BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = 0; SET LOCAL synchronous_commit = on"
+_LOCK_PATIENCE = timedelta(seconds=5)
+"""How long a migration waits for others that hold locks on the tables, while everybody else waits behind it."""
 
 
 def newest() -> int:
@@ -55,7 +58,7 @@ def exists(address: Address) -> bool:
         return stored_version(connection, translate) > 0
 
 
-def prepare(address: Address) -> None:
+def prepare(address: Address, *, lock_patience: timedelta = _LOCK_PATIENCE) -> None:
     """Create the tables, or migrate those of an older version. Refuses those of a newer one.
 
     Processes that do so at the same time take turns, and all but the first find nothing to do.
@@ -65,11 +68,12 @@ def prepare(address: Address) -> None:
             return
         connection.command(_BEGIN)
         connection.execute(_TURN)
+        connection.command(f"SET LOCAL lock_timeout = {lock_patience // timedelta(milliseconds=1)}")
         version = stored_version(connection, translate)
         require_known(version, address)
         for number, text in enumerate(_migrations()[version:], start=version + 1):
             if number == 1:
-                connection.command(_FIRST.format(schema=f'"{translate.schema}"'))
+                _make_schema(connection, translate.schema)
             connection.command(text.replace("{schema}", f'"{translate.schema}"'))
             connection.execute("INSERT INTO schema_version (version) VALUES (:version)", {"version": number})
         connection.command("COMMIT")
@@ -77,10 +81,11 @@ def prepare(address: Address) -> None:
             log.info("schema_migrated", extra={"store": address.name, "before": version, "after": newest()})
 
 
-_FIRST = """
-CREATE SCHEMA IF NOT EXISTS {schema};
-CREATE TABLE {schema}.schema_version (version integer PRIMARY KEY)
-"""
+def _make_schema(connection: PostgresConnection, name: str) -> None:
+    """Make the schema unless it is there: whoever owns one need not be allowed to make others."""
+    if not connection.execute(_HAS_SCHEMA, {"schema": name}).fetchone()[0]:
+        connection.command(f'CREATE SCHEMA "{name}"')
+    connection.command(f'CREATE TABLE "{name}".schema_version (version integer PRIMARY KEY)')
 
 
 def require_current(connection: PostgresConnection, translate: Translation, address: Address) -> None:

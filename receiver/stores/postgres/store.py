@@ -1,7 +1,7 @@
 """A store in a PostgreSQL database, for any number of processes on any number of machines."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from functools import partial
@@ -23,7 +23,7 @@ from receiver.stores.postgres.database import READING, STATEMENT_DEADLINE, SYNCE
 from receiver.stores.postgres.health import notes
 from receiver.stores.postgres.log import PostgresLog
 from receiver.stores.postgres.maintenance import PostgresMaintenance
-from receiver.stores.postgres.queue import PostgresQueue
+from receiver.stores.postgres.queue import PostgresQueue, skip_ids
 from receiver.stores.postgres.reports import PostgresReports
 from receiver.stores.postgres.search import PostgresSearch
 from receiver.stores.postgres.statements.controls import STIR
@@ -79,7 +79,8 @@ class PostgresStore:
     @asynccontextmanager
     async def queue(self) -> AsyncIterator[WorkQueue]:
         """Open for working; creates the tables if there are none."""
-        async with self._open(create=True, begin=UNSYNCED) as database:
+        skip = partial(skip_ids, self._address.schema)
+        async with self._open(create=True, begin=UNSYNCED, on_reconnect=skip) as database:
             yield PostgresQueue(database)
 
     @asynccontextmanager
@@ -118,6 +119,7 @@ class PostgresStore:
         around: str = "",
         before_commit: str = "",
         deadline: timedelta = STATEMENT_DEADLINE,
+        on_reconnect: Callable[[PostgresConnection], None] = lambda connection: None,
     ) -> AsyncIterator[PostgresDatabase]:
         if create:
             await asyncio.to_thread(schema.prepare, self._address)
@@ -129,6 +131,7 @@ class PostgresStore:
             before_commit=before_commit,
             deadline=deadline,
             on_connect=self._check_and_tame if create else self._require_current,
+            on_reconnect=on_reconnect,
         )
         async with database:
             yield database

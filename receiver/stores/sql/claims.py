@@ -1,6 +1,6 @@
 """What a claim reads and writes, statement by statement, inside the queue's transactions."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import takewhile
@@ -131,10 +131,13 @@ class Claims:
 
         Returns those whose handlers are neither paused nor disabled.
         """
-        off = switches(connection)
-        disabled = {one.handler for one in claimants if off.get(one.handler) is HandlerSwitch.DISABLED}
+        disabled = _disabled(claimants, switches(connection))
         limited = {one.handler for one in claimants if one.concurrency is not None or one.interval is not None}
         self._locks.handlers(connection, disabled | limited)
+        off = switches(
+            connection
+        )  # an operator may have been first, and what is made since then must not be skipped
+        disabled &= _disabled(claimants, off)
         if look.is_ahead:
             self._latest.follow_back(connection, now)
         if look.any_lost:
@@ -261,6 +264,10 @@ class Claims:
             values = {"handler": handler, "limit": MAX_ITEMS}
             if connection.execute(self._sql.skip(state), values).rowcount == MAX_ITEMS:
                 return
+
+
+def _disabled(claimants: Sequence[HandlerClaim], off: Mapping[HandlerName, HandlerSwitch]) -> set[HandlerName]:
+    return {one.handler for one in claimants if off.get(one.handler) is HandlerSwitch.DISABLED}
 
 
 def _claimable(connection: SqlConnection, claimants: Sequence[HandlerClaim]) -> list[HandlerClaim]:

@@ -31,6 +31,8 @@ class SqlControls:
 
         def write(connection: SqlConnection) -> None:
             with self.database.transaction(connection):
+                # A claim that skips what waits for a disabled handler ends first.
+                self._writes.locks.handlers(connection, [handler])
                 connection.execute(self._writes.controls.SWITCH, {"handler": handler, "to": to})
 
         await self.database.call(write)

@@ -73,9 +73,9 @@ class WorkRows:
 
         Without a lease nothing may ask to be claimed.
         """
-        if work:
-            self._latest.note(connection, now)
         states = self._initial_states(connection, work)
+        if work:  # behind the locks of handlers: attempts that end take both in this order
+            self._latest.note(connection, now)
         rows = [_new_row(*one, lease, now) for one in zip(work, states, strict=True)]
         ids = self._insert_with_ids(connection, self._sql.insert_work, rows)
         return list(zip(ids, states, strict=True))

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from receiver.core.claims import ClaimLimits, HandlerClaim, Lease
-from receiver.core.clock import SystemClock, VirtualClock
+from receiver.core.clock import SystemClock, VirtualClock, time_asleep
 from receiver.core.work import NewWork
 from receiver.stores.postgres.clock import DatabaseClock
 from receiver.stores.postgres.store import PostgresStore
@@ -90,3 +90,21 @@ def test_a_clock_of_the_database_that_was_set_is_followed_at_once() -> None:
     clock.compare(NOON, NOON - HOUR)
 
     assert clock.now() == NOON - HOUR
+
+
+def test_a_machine_that_was_suspended_has_the_right_time_at_once() -> None:
+    """Else its leases had ended before they began, and once keys would expire for everybody with its old time."""
+    clock, asleep = VirtualClock(), [timedelta(0)]
+    shown = DatabaseClock(clock, lambda: asleep[0])
+    shown.compare(shown.here(), NOON)
+
+    asleep[0] = HOUR
+
+    assert shown.now() == shown.steady() == NOON + HOUR
+
+
+def test_the_machine_tells_how_long_it_was_suspended() -> None:
+    """Its clocks do not go back."""
+    first = time_asleep()
+
+    assert timedelta(0) <= first <= time_asleep() + timedelta(milliseconds=1)

@@ -18,7 +18,8 @@ from receiver.core.types import AppendOutcome
 from receiver.errors import StoreError, StoreRefused
 from receiver.stores.postgres.store import PostgresStore
 from tests.doubles import LONG, NOON, delivery, soon
-from tests.stores.opened import MUCH, ONE
+from tests.stores.conftest import open_all
+from tests.stores.opened import MUCH, ONE, ended
 from tests.stores.outside import PostgresTables
 from tests.stores.postgres.gate import Gate
 from tests.stores.postgres.programs import installed_programs
@@ -110,6 +111,24 @@ async def test_a_connection_that_the_server_ended_between_two_calls_is_made_agai
         end_sessions(postgres_url)
         assert await outcome(log, "after") is ACCEPTED
         assert len((await queue.routing_batch(limit=9, max_bytes=MUCH)).deliveries) == 2
+
+
+async def test_ids_that_a_crash_has_forgotten_are_not_given_again(postgres_url: str) -> None:
+    """Items and their numbers are not synced. What a worker still runs of those must not end another item."""
+    gate = Gate(postgres_url, "", "")
+    tables = PostgresTables(postgres_url)
+    async with open_all(PostgresStore(gate.url)) as opened:
+        (forgotten,) = await opened.items(1, claim=True)
+        tables.run(
+            "DELETE FROM work_items; UPDATE marks SET value = 0 WHERE name = 'routed'; "
+            "SELECT setval('work_items_id_seq', 1, false)"
+        )
+        end_sessions(postgres_url)
+        (again,) = await opened.route(ONE)
+
+        assert again != forgotten
+        assert await opened.settle(ended(forgotten)) == [False]
+        assert await opened.settle(ended(again)) == [True]
 
 
 async def test_a_session_that_is_ended_in_the_midst_of_an_append_stores_nothing(postgres_url: str) -> None:

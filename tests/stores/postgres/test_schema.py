@@ -2,15 +2,19 @@
 
 import asyncio
 from contextlib import AsyncExitStack
+from datetime import timedelta
 
 import pytest
 
 from receiver.core.deliveries import DeliveryFilter
 from receiver.errors import StoreError, StoreRefused
-from receiver.stores.postgres.schema import newest
+from receiver.stores.postgres.address import parse_address
+from receiver.stores.postgres.schema import newest, prepare
 from receiver.stores.postgres.store import PostgresStore
+from receiver.stores.postgres.translation import Translation
 from tests.doubles import delivery, soon
 from tests.stores.outside import PostgresTables
+from tests.stores.postgres.gate import Gate
 
 
 async def test_processes_that_start_at_the_same_time_make_the_tables_once(postgres_url: str) -> None:
@@ -24,6 +28,25 @@ async def test_processes_that_start_at_the_same_time_make_the_tables_once(postgr
     tables = PostgresTables(postgres_url)
     assert tables.select("SELECT version FROM schema_version ORDER BY 1") == [(n + 1,) for n in range(newest())]
     assert tables.select("SELECT count(*) FROM deliveries") == [(6,)]
+
+
+async def test_whoever_waits_for_a_long_migration_waits_to_its_end(postgres_url: str) -> None:
+    """Its patience with locks is for those on tables: a process must not fail because another one migrates."""
+    gate = Gate(postgres_url, "", "")
+    address = parse_address(gate.url)
+    lock = Translation(address.schema)("SELECT pg_advisory_xact_lock(:migrate_lock, 0)")
+    tables = PostgresTables(postgres_url)
+    tables.run(f"CREATE SCHEMA {tables.schema}")
+    with tables.connect() as other:
+        other.execute(f"BEGIN; {lock}".encode())
+        preparing = asyncio.create_task(
+            asyncio.to_thread(prepare, address, lock_patience=timedelta(milliseconds=1))
+        )
+        await gate.until_waiting(1)
+        await asyncio.to_thread(other.execute, b"SELECT pg_sleep(0.05)")
+        other.execute(b"COMMIT")
+    await soon(preparing)
+    assert PostgresStore(postgres_url).exists()
 
 
 async def test_a_database_without_our_tables_is_there_and_empty(postgres_url: str) -> None:

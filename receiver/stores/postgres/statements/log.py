@@ -1,6 +1,6 @@
 """The SQL of appending, and of bringing deliveries in from outside. Rows travel as one array for each column."""
 
-_SYNC_IF_OFF = """CASE current_setting('synchronous_commit')
+SYNC_IF_OFF = """CASE current_setting('synchronous_commit')
     WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END"""
 
 APPEND_TURN = "SELECT pg_advisory_xact_lock(:append_lock, 0)"
@@ -8,7 +8,7 @@ APPEND_TURN = "SELECT pg_advisory_xact_lock(:append_lock, 0)"
 commits, and a reader that goes by them misses none."""
 
 _GIVEN = f"""
-WITH turn AS MATERIALIZED (SELECT pg_advisory_xact_lock(:append_lock, 0), {_SYNC_IF_OFF}),
+WITH turn AS MATERIALIZED (SELECT pg_advisory_xact_lock(:append_lock, 0), {SYNC_IF_OFF}),
 given AS MATERIALIZED (
     SELECT g.* FROM turn CROSS JOIN unnest(
         CAST(:keys AS text[]), CAST(:types AS text[]), CAST(:job_ids AS text[]), CAST(:webhook_ids AS text[]),

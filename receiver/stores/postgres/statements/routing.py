@@ -1,5 +1,6 @@
 """The SQL that turns deliveries into work items. Rows travel as one array for each column."""
 
+from receiver.stores.postgres.statements.log import SYNC_IF_OFF
 from receiver.stores.sql.statements.columns import STORED
 
 # What is behind the mark, who is about to route it, and whether there is anything. The index gives the highest
@@ -8,6 +9,12 @@ ROUTING = """
 SELECT m.value, (SELECT value FROM marks WHERE name = 'routing'),
     coalesce((SELECT max(seq) FROM deliveries), 0) > m.value, EXISTS (SELECT 1 FROM marks WHERE name = 'backfilled')
 FROM marks AS m WHERE m.name = 'routed'
+"""
+
+# Whoever may insert need not be allowed to set a sequence.
+SKIP_IDS = f"""
+WITH synced AS MATERIALIZED (SELECT {SYNC_IF_OFF})
+SELECT count(nextval(pg_get_serial_sequence(:table, 'id'))) FROM synced, generate_series(1, CAST(:count AS integer))
 """
 
 TAKE_TURN = """
