@@ -70,7 +70,8 @@ def send(message: Message, ctx: Context) -> None:
     if address:
         post(address, as_chat(message), ctx)
     else:
-        ctx.log.info("%s", as_text(message))
+        for line in as_lines(message):
+            ctx.log.info("%s", line)
 
 
 def page_message(event: MonitorPage) -> Message:
@@ -90,8 +91,9 @@ def check_message(event: MonitorCheckCompleted) -> Message:
     check, found = event.check, event.check.summary
     named = {"changed": found.changed, "new": found.new, "removed": found.removed, "failed": found.error}
     counts = ", ".join(f"{number} {name}" for name, number in named.items() if number) or "no differences"
+    pages = "1 page" if found.total_pages == 1 else f"{found.total_pages} pages"
     return Message(
-        headline=f"Check {one_line(check.status or 'ended', 40)}: {found.total_pages} pages, {counts}"
+        headline=f"Check {one_line(check.status or 'ended', 40)}: {pages}, {counts}"
         f" (monitor {one_line(check.monitor_id or 'not named', 60)})",
         reason=event.error and one_line(event.error, LONGEST_TEXT),
     )
@@ -113,10 +115,10 @@ def changes(event: MonitorPage) -> tuple[str, ...]:
     return (*shown, f"… and {more} more") if more else tuple(shown)
 
 
-def as_text(message: Message) -> str:
-    """Return the message for a log."""
+def as_lines(message: Message) -> list[str]:
+    """Return the message for a log, where each line is a record of its own."""
     below = [message.reason, *message.changes] if message.reason else message.changes
-    return "\n      ".join([message.headline, *below])
+    return [message.headline, *(f"      {line}" for line in below)]
 
 
 def as_chat(message: Message) -> str:

@@ -25,8 +25,7 @@ def logged(caplog: pytest.LogCaptureFixture, event: dict[str, Any]) -> str:
     """Return what is told of an event when there is no chat."""
     with caplog.at_level(logging.INFO):
         handle(router, event)
-    (record,) = caplog.records
-    return record.getMessage()
+    return "\n".join(record.getMessage() for record in caplog.records)
 
 
 @pytest.fixture(autouse=True)

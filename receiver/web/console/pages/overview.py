@@ -107,5 +107,5 @@ def _concerns(
             yield Concern("warn", f"{one.name} is {one.switch.value}: {items} not started", f"/handlers/{one.name}")
     if quarantined:
         reasons = ", ".join(sorted({one.reason for one in quarantined}))
-        number = f"{len(quarantined)}{'+' * (len(quarantined) == _LATEST)}"
-        yield Concern("warn", f"{number} requests in quarantine since yesterday: {reasons}", "/quarantine?since=1d")
+        number = f"{_LATEST}+ requests" if len(quarantined) == _LATEST else counted(len(quarantined), "request")
+        yield Concern("warn", f"{number} in quarantine in the last 24 hours: {reasons}", "/quarantine?since=1d")
