@@ -70,8 +70,7 @@ def send(message: Message, ctx: Context) -> None:
     if address:
         post(address, as_chat(message), ctx)
     else:
-        for line in as_lines(message):
-            ctx.log.info("%s", line)
+        ctx.log.info("%s", as_text(message))
 
 
 def page_message(event: MonitorPage) -> Message:
@@ -115,10 +114,10 @@ def changes(event: MonitorPage) -> tuple[str, ...]:
     return (*shown, f"… and {more} more") if more else tuple(shown)
 
 
-def as_lines(message: Message) -> list[str]:
-    """Return the message for a log, where each line is a record of its own."""
+def as_text(message: Message) -> str:
+    """Return the message for a log."""
     below = [message.reason, *message.changes] if message.reason else message.changes
-    return [message.headline, *(f"      {line}" for line in below)]
+    return "\n      ".join([message.headline, *below])
 
 
 def as_chat(message: Message) -> str:

@@ -3,8 +3,9 @@
 import asyncio
 import json
 import os
+import re
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 from typing import Any
@@ -21,7 +22,9 @@ from receiver.web.console.app import ConsoleApp
 from receiver.web.console.parts import CheckedPart, ConsoleOptions, ShownSetting
 
 _CHECK_SECONDS = 60.0
+Check = Callable[[], Awaitable[Sequence[CheckedPart]]]
 _HIDDEN = "set, not shown"
+_PASSWORD_IN_URL = re.compile(r"(://)[^/?#\s]*@")
 
 
 class Console:
@@ -73,9 +76,20 @@ def _options(settings: Settings) -> ConsoleOptions:
         version=version("crawl-receiver"),
         settings=shown_settings(settings),
         webhook_url=f"http://{settings.host}:{settings.port}{settings.path}",
-        check=check_deployment,
+        check=_one_at_a_time(check_deployment),
         sign=(lambda body: {settings.signature_header: sign(body, secrets[0])}) if secrets else None,
     )
+
+
+def _one_at_a_time(check: Check) -> Check:
+    """Return a check that waits for its turn: each imports all handlers in a process of its own."""
+    turn = asyncio.Lock()
+
+    async def checked() -> Sequence[CheckedPart]:
+        async with turn:
+            return await check()
+
+    return checked
 
 
 async def check_deployment() -> Sequence[CheckedPart]:
@@ -91,13 +105,15 @@ async def check_deployment() -> Sequence[CheckedPart]:
         async with asyncio.timeout(_CHECK_SECONDS):
             output, errors = await process.communicate()
     except TimeoutError:
-        process.kill()
-        await process.wait()
         return [
             CheckedPart(
                 "check", False, f"it took more than {_CHECK_SECONDS:.0f} seconds; a handler's import blocks"
             )
         ]
+    finally:  # also when the console stops
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
     try:
         rows = [json.loads(line) for line in output.splitlines()]
         return [CheckedPart(str(row["part"]), bool(row["ok"]), str(row["text"])) for row in rows] or [
@@ -129,7 +145,7 @@ def _shown(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, tuple):
         return ", ".join(map(str, value))
-    return str(value)
+    return _PASSWORD_IN_URL.sub(r"\1***@", str(value))
 
 
 def _source(settings: Settings, name: str) -> str:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from datetime import timedelta
 
 import click
-import uvicorn
 
 from receiver.cli.common.event_loop import run
 from receiver.cli.common.exit_codes import OK
@@ -17,12 +16,14 @@ from receiver.cli.common.setting_flags import console_flags
 from receiver.console import Console
 from receiver.core.log_lines import event_log
 from receiver.settings import Settings
-from receiver.web.server import Server, bind
+from receiver.web.server import bind, make_server
 from receiver.worker.parent_death import end_after_parent
 
 log = event_log("receiver.cli.console")
 
 _FLAGS = ("--console-host", "--console-port")
+MAX_CONNECTIONS = 250
+"""More than the streams of changes that may be open, so that pages always come through."""
 GRACE = timedelta(seconds=1)
 """How long answers may still take when the console is asked to stop."""
 
@@ -48,17 +49,12 @@ async def _serve(settings: Settings, *, with_parent: bool) -> int:
     host_by, port_by = ("RECEIVER_CONSOLE_HOST", "RECEIVER_CONSOLE_PORT") if with_parent else _FLAGS
     listener = bind(settings.console_host, settings.console_port, host_by=host_by, port_by=port_by)
     app = Console(settings)
-    server = Server(
-        uvicorn.Config(
-            app,
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            proxy_headers=settings.console_behind_proxy,
-            timeout_graceful_shutdown=round(GRACE.total_seconds()),
-        )
+    server = make_server(
+        app,
+        read_timeout=settings.read_timeout,
+        shutdown=GRACE,
+        most_connections=MAX_CONNECTIONS,
+        proxy_headers=settings.console_behind_proxy,
     )
 
     def stop() -> None:

@@ -107,12 +107,13 @@ def make_server(
     processes: int = 1,
     most_connections: int | None = None,
     direct: Callable[[bytes], DirectEndpoint | None] = lambda path: None,
+    proxy_headers: bool = False,
 ) -> Server:
     """Return a server for the app that answers its last requests within `shutdown` after it is asked to exit.
 
     A POST to a path for which `direct` returns an endpoint goes there and not through ASGI. Without
     `most_connections` the limit follows the number of files that this process may open, and the number of
-    `processes` that share the socket.
+    `processes` that share the socket. With `proxy_headers` a proxy on this machine tells where requests come from.
     """
     part = max(MIN_CONNECTIONS, MAX_CONNECTIONS // processes)
     limits = {
@@ -130,7 +131,7 @@ def make_server(
             log_config=None,
             access_log=False,
             server_header=False,
-            proxy_headers=False,
+            proxy_headers=proxy_headers,
             backlog=_ACCEPTED_AT_ONCE,
             timeout_graceful_shutdown=max(1, round(shutdown.total_seconds())),
         )

@@ -42,7 +42,7 @@ def invoke(*args: str) -> int:
         (["--to", "nowhere", "--no-check"], "http://HOST:PORT/PATH"),
         (["--to", URL, "--json", "--trace"], "give --trace a FILE"),
         (["--to", URL, "--forged", "0.5"], "a receiver that accepts unsigned deliveries accepts forged ones too"),
-        (["--to", URL, "--slow", "2"], "--slow: faults.slow is 2.0: it has to be less than or equal to 1"),
+        (["--to", URL, "--slow", "2"], "--slow: faults.slow is 2.0: it has to be 1 or less"),
     ],
 )
 def test_wrong_use_is_reported_before_anything_is_sent(
@@ -67,7 +67,7 @@ def test_faults_can_be_part_of_the_scenario(capsys: pytest.CaptureFixture[str]) 
     captured = capsys.readouterr()
     assert json.loads(captured.out)["delivered"] == 1
     assert "a simulation has no faults of the sender" in captured.err
-    assert 'no key "faults.duplicate"; there are duplicates, reordered, forged, truncated, slow' in captured.err
+    assert 'no key "faults.duplicate"; did you mean duplicates?' in captured.err
 
 
 def test_a_live_run_says_what_it_ignores(capsys: pytest.CaptureFixture[str]) -> None:

@@ -147,6 +147,9 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         {"action": "retry", "about": "work item #7", "client": "127.0.0.1", "changed": 1, "error": None},
         ("console_action", "retry", "work item #7", "127.0.0.1"),
     ),
+    "console_action_failed": ({"action": "retry", "about": "work item #7"}, ("console_action_failed", "#7")),
+    "console_signed_in": ({"client": "10.0.0.7"}, ("console_signed_in", "10.0.0.7")),
+    "console_sign_in_refused": ({"client": "10.0.0.7"}, ("console_sign_in_refused", "10.0.0.7")),
     "worker_exhausted": (
         {"reason": "240 of at most 256 files are open", "suspects": ["handlers.leak"], "advice": "look"},
         ("worker_exhausted", "240 of at most 256 files", "; suspects: handlers.leak", "look"),

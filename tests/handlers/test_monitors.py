@@ -25,7 +25,8 @@ def logged(caplog: pytest.LogCaptureFixture, event: dict[str, Any]) -> str:
     """Return what is told of an event when there is no chat."""
     with caplog.at_level(logging.INFO):
         handle(router, event)
-    return "\n".join(record.getMessage() for record in caplog.records)
+    (record,) = caplog.records
+    return record.getMessage()
 
 
 @pytest.fixture(autouse=True)
@@ -153,3 +154,11 @@ def test_texts_from_outside_cannot_steer_a_terminal(caplog: pytest.LogCaptureFix
 
     assert all(line.startswith("      ") for line in text.splitlines()[1:])
     assert re.sub(r"[\n]", "", text).isprintable()
+
+
+def test_one_page_is_told_in_the_singular(caplog: pytest.LogCaptureFixture) -> None:
+    """A monitor of one page is the first that people make."""
+    event = payload("monitor.check.completed")
+    event["data"][0]["summary"]["totalPages"] = 1
+
+    assert "Check completed: 1 page, " in logged(caplog, event)

@@ -4,7 +4,7 @@ import asyncio
 import re
 import signal
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import httpx
@@ -63,6 +63,20 @@ async def test_it_shows_a_store_that_comes_later_and_ends_its_streams(tmp_path: 
         await console.line("console_stopped")
     assert SECRET not in console.output
     assert "Traceback" not in console.output
+
+
+async def test_a_request_that_never_ends_is_cut_off(tmp_path: Path) -> None:
+    """Else a few of them would hold all connections."""
+    deployment = Deployment(tmp_path, console_port="0", read_timeout="0.1")
+    async with deployment.start("console") as console:
+        url = httpx.URL(await address(console))
+        reader, writer = await asyncio.open_connection(url.host, url.port)
+        writer.write(b"GET / HTTP/1.1\r\nhost: 127.0.0.1\r\nx-slow: ")
+        with suppress(ConnectionError):
+            assert await asyncio.wait_for(reader.read(), PATIENCE_SECONDS) == b""
+        writer.close()
+        async with httpx.AsyncClient(base_url=url, timeout=PATIENCE_SECONDS) as client:
+            assert (await client.get("/sign-in")).status_code == 200
 
 
 async def test_a_server_starts_one_beside_it_and_stops_it(tmp_path: Path) -> None:

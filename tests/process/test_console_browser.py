@@ -1,6 +1,7 @@
 """The console in a real browser: filters, live rows, tabs, keyboard, phone, dark mode, and no JavaScript."""
 
 import asyncio
+import json
 import os
 import shutil
 from collections.abc import AsyncIterator
@@ -19,7 +20,7 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shuti
 playwright = pytest.importorskip("playwright.async_api", reason="playwright is not installed")
 pytestmark = [
     pytest.mark.long,
-    pytest.mark.skipif(CHROMIUM is None and "CI" not in os.environ, reason="there is no Chromium"),
+    pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium"),
 ]
 
 HANDLERS = """
@@ -98,6 +99,10 @@ class Visit:
         context = await self._browser.new_context(**options)
         self.tabs.append(Tab(await context.new_page(), self.url))
         return self.tabs[-1]
+
+    async def post(self, body: bytes) -> Any:
+        """Send a delivery."""
+        return await post(self._serving.port, body)
 
     async def deliver(self, number: int, *, fails: bool = False, kind: str = "crawl.page") -> None:
         """Send a delivery about a page."""
@@ -235,11 +240,79 @@ async def test_nobody_comes_in_without_the_password(tmp_path: Path) -> None:
         await asyncio.sleep(0)
 
 
+async def test_a_row_that_has_the_focus_stays_until_it_is_left(tmp_path: Path) -> None:
+    """Who goes through a list with the keyboard would begin anew with each delivery."""
+    async with visiting(tmp_path) as visit:
+        tab = await visit.tab()
+        await tab.go("/deliveries")
+        await tab.page.locator("table.list tbody a").nth(3).focus()
+        await visit.deliver(77)
+        other = await visit.tab()
+        await other.go("/deliveries")
+        await other.page.evaluate("document.body.addEventListener('store-changed', () => { window.heard = true; })")
+        await visit.deliver(78)
+        await other.shows("https://a.test/78")
+
+        assert await tab.page.evaluate("document.activeElement.textContent") == "https://a.test/6"
+        assert await tab.page.get_by_text("https://a.test/77").count() == 0
+        await tab.page.evaluate("document.activeElement.blur()")
+        await tab.shows("https://a.test/78")
+
+
+async def test_a_tab_that_nobody_sees_holds_no_connection(tmp_path: Path) -> None:
+    """A browser has six connections to one host for all its tabs; the seventh tab would wait for ever."""
+    hide = """(hidden) => {
+        Object.defineProperty(document, "hidden", {configurable: true, get: () => hidden});
+        document.dispatchEvent(new Event("visibilitychange"));
+    }"""
+    async with visiting(tmp_path) as visit:
+        first = await visit.tab()
+        for number in range(8):
+            tab = first if number == 0 else Tab(await first.page.context.new_page(), visit.url)
+            await tab.go("/deliveries")
+            await tab.shows("https://a.test/9")
+            await tab.page.evaluate(hide, True)
+        await visit.deliver(77)
+        await first.page.evaluate(hide, False)
+        await first.shows("https://a.test/77")
+        await visit.deliver(78)
+        await first.shows("https://a.test/78")
+
+
+async def test_a_hostile_delivery_fits_a_phone_and_runs_nothing(tmp_path: Path) -> None:
+    harm = "<img src=x onerror=alert(1)>\"'><script>alert(1)</script>"
+    word = "W" * 300
+    data = [{"markdown": f"# {word}\n\n{harm}\n\n| {word} | {word} |\n|--|--|\n| a | {word} |\n\n    {word}",
+             "metadata": {"sourceURL": f"https://a.test/{word}/{harm}", "title": word}, word: harm,
+             "diff": {"text": f"+{word}{harm}"}, "screenshot": f"https://a.test/{word}"}]  # fmt: skip
+    async with visiting(tmp_path) as visit:
+        body = body_of(
+            "crawl.page", id=f"j/{word}", webhookId=f"k/{harm[:40]}/{word[:100]}", success=False, data=data
+        )
+        body = body.replace(b'"success":false', b'"success":false,"error":' + json.dumps(harm + word).encode())
+        assert (await visit.post(body)).status == 200
+        for width in (1280, 360):
+            tab = await visit.tab(viewport={"width": width, "height": 800})
+            for path in ("/", "/deliveries", "/jobs", "/work-items?state=dead", "/dead", "/handlers/handlers.save"):
+                await tab.go(path)
+                assert await tab.page.evaluate("document.documentElement.scrollWidth") <= width, path
+            await tab.go("/deliveries")
+            for name in ("table.list tbody a >> nth=0", "dd a[href*='/jobs/'] >> nth=0", "svg a >> nth=0"):
+                await tab.page.locator(name).click(force=True)
+                await tab.page.wait_for_load_state()
+                assert await tab.page.evaluate("document.documentElement.scrollWidth") <= width, tab.page.url
+                assert "Not found" not in await tab.page.content()
+
+
 async def test_axe_finds_nothing_serious(tmp_path: Path) -> None:
     """axe-core looks at each page, light and dark: contrast, names of fields, headings, landmarks."""
     engine = (files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8")
     found: dict[str, list[str]] = {}
     async with visiting(tmp_path) as visit:
+        first = await visit.tab()
+        await first.go("/work-items/retry/plan?ids=1")
+        await first.page.get_by_role("button", name="Retry 1").click()
+        await first.shows("1 of 1 changed")
         for scheme in ("light", "dark"):
             tab = await visit.tab(color_scheme=scheme)
             for path in (
@@ -248,6 +321,10 @@ async def test_axe_finds_nothing_serious(tmp_path: Path) -> None:
                 "/work-items/1",
                 "/jobs/job-1",
                 "/work-items/retry/plan?ids=1",
+                "/work-items/bury/plan?ids=1",
+                "/handlers/handlers.save",
+                "/actions",
+                "/actions/1",
                 "/sign-in",
             ):
                 await tab.go(path)

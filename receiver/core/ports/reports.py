@@ -85,6 +85,9 @@ class FeedReader(Protocol):
         It may return early. Raises StoreError when another database has replaced the one that was opened.
         """
 
+    async def require_present(self) -> None:
+        """Raise StoreError when another database has replaced the one that was opened."""
+
 
 class WorkReader(Protocol):
     """Read work items."""

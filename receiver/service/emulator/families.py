@@ -1,16 +1,15 @@
-"""The families of operations, put together: pages are fetched, read and scraped in one place for all of them."""
+"""The families of operations, put together."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from receiver.service.emulator.account.keys import ApiKeys
-from receiver.service.emulator.account.slots import pages_at_once
 from receiver.service.emulator.api.agent import agent_operations
 from receiver.service.emulator.api.batch import batch_operations
 from receiver.service.emulator.api.browser import BrowserOperations
+from receiver.service.emulator.api.calls import ApiOperation
 from receiver.service.emulator.api.crawl import crawl_operations
 from receiver.service.emulator.api.extract import extract_operations
 from receiver.service.emulator.api.map import MapOperations
@@ -21,19 +20,13 @@ from receiver.service.emulator.api.scrape import ScrapeOperations
 from receiver.service.emulator.api.search import SearchOperations
 from receiver.service.emulator.api.sockets import JobSockets
 from receiver.service.emulator.browser import media as media_tables
-from receiver.service.emulator.browser.finding import find_browser
 from receiver.service.emulator.browser.media import MediaStore
 from receiver.service.emulator.browser.parts import BrowserParts
-from receiver.service.emulator.content.readers import PageReaders
-from receiver.service.emulator.extraction.model import LanguageModel
-from receiver.service.emulator.fetching.fetcher import Fetcher
 from receiver.service.emulator.jobs import engine as job_tables
-from receiver.service.emulator.jobs.crawl_site import site_opener
 from receiver.service.emulator.jobs.engine import JobEngine
 from receiver.service.emulator.jobs.quiet_crawl import QuietCrawler
 from receiver.service.emulator.monitors import table as monitor_tables
 from receiver.service.emulator.monitors.service import Monitors
-from receiver.service.emulator.options import EmulatorOptions
 from receiver.service.emulator.parts import EmulatorBase, EmulatorParts
 from receiver.service.emulator.research import engine as research_tables
 from receiver.service.emulator.research.context import ResearchContext
@@ -42,17 +35,14 @@ from receiver.service.emulator.research.searching import ResearchSearch
 from receiver.service.emulator.scraping import cache as cache_tables
 from receiver.service.emulator.scraping import history as history_tables
 from receiver.service.emulator.scraping import kept as kept_tables
-from receiver.service.emulator.scraping.kept import KeptScrapes
 from receiver.service.emulator.scraping.known_urls import KnownUrls
-from receiver.service.emulator.scraping.scraper import PageScraper
 from receiver.service.emulator.search import index as search_tables
 from receiver.service.emulator.search.engine import SearchEngine
-from receiver.service.emulator.search.index import FullTextIndex
 from receiver.service.emulator.search.searxng import SearxngClient
 from receiver.service.emulator.search.site_reading import SiteReader
 from receiver.service.emulator.search.watching import SearchWatcher
+from receiver.service.emulator.tools import ScrapingTools, open_tools
 from receiver.service.emulator.wire.scrape import read_scrape
-from receiver.service.emulator.working.processes import WorkProcesses
 
 SCHEMAS = (
     job_tables.SCHEMA,
@@ -69,179 +59,148 @@ SCHEMAS = (
 
 @asynccontextmanager
 async def open_families(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
-    """Open what scrapes, crawls and monitors for as long as the block lasts."""
-    options = base.options
-    at_once = pages_at_once(options.plan, options.max_concurrency)
-    async with AsyncExitStack() as stack:
-        now = base.clock.now()
-        await base.state.run(lambda connection: cache_tables.end_future(connection, now))
-        await base.state.run(lambda connection: history_tables.end_future(connection, now))
-        fetcher = await stack.enter_async_context(Fetcher(options, base.clock, transport=base.transport))
-        work = await stack.enter_async_context(WorkProcesses())
-        readers = await stack.enter_async_context(PageReaders(work))
-        model = _model(options)
-        if model is not None:
-            stack.push_async_callback(model.close)
-        index = FullTextIndex()
-        media = MediaStore(base.state, base.clock, base.ids, base.address)
-        browser = await _browser(base, stack, fetcher)
-        scraper = PageScraper(
-            fetch=fetcher.fetch,
-            read=readers.read,
-            work=work,
-            database=base.state,
-            clock=base.clock,
-            ids=base.ids,
-            max_concurrency=at_once,
-            refuses=options.plan is not None,
-            guard=base.guard,
-            model=model,
-            activity=base.activity,
-            cached_delay=options.page_delay,
-            index=index,
-            render=None if browser is None else browser.render,
-            store=media.put,
-        )
-        open_site = site_opener(fetcher)
-        engine = JobEngine(
-            base.state,
-            scraper=scraper,
-            outbox=base.outbox,
-            account=base.ledger,
-            clock=base.clock,
-            ids=base.ids,
-            open_site=open_site,
-            max_concurrency=at_once,
-            activity=base.activity,
-            faults=base.faults,
-        )
-        sites = SiteReader(
-            sites=fetcher.sites,
-            read=readers.read,
-            index=index,
-            state=base.state,
-            clock=base.clock,
-            activity=base.activity,
-            max_bytes=options.max_page_bytes,
-        )
+    """Open what scrapes, crawls, searches, watches and extracts for as long as the block lasts."""
+    async with open_tools(base) as tools, AsyncExitStack() as stack:
+        sites = _site_reader(base, tools)
         stack.push_async_callback(sites.close)
-        searxng = _searxng(base)
-        if searxng is not None:
-            stack.push_async_callback(searxng.close)
-        finder = SearchEngine(state=base.state, clock=base.clock, sites=sites, guard=base.guard, searxng=searxng)
-        monitors = Monitors(
-            database=base.state,
-            scraper=scraper,
-            work=work,
-            events=base.outbox,
-            account=base.ledger,
-            clock=base.clock,
-            ids=base.ids,
-            sites=QuietCrawler(base.state, scraper, open_site, clock=base.clock, activity=base.activity),
-            searches=SearchWatcher(finder),
-            model=model,
-            jitter=options.jitter,
-            activity=base.activity,
-            policy=base.policy,
-            horizon=base.clock.horizon,
-        )
-        kept = KeptScrapes(base.state, base.clock)
-        sessions = BrowserOperations(
-            None if browser is None else browser.sessions,
-            kept=kept,
-            clock=base.clock,
-            policy=base.policy,
-            model=model,
-        )
-        scrapes = ScrapeOperations(
-            scraper=scraper,
-            read=lambda body, version: read_scrape(body, version, base.policy),
-            account=base.ledger,
-            kept=kept,
-        )
-        files = ParseOperations(files=scraper, account=base.ledger, kept=kept, policy=base.policy)
+        finder = _finder(base, sites, stack)
         maps = MapOperations(
-            fetcher=fetcher,
-            scraper=scraper,
+            fetcher=tools.fetcher,
+            scraper=tools.scraper,
             account=base.ledger,
             known=KnownUrls(base.state),
             policy=base.policy,
         )
-        searches = SearchOperations(
-            engine=finder,
-            scraper=scraper,
-            limits=fetcher,
-            account=base.ledger,
-            kept=kept,
-            ids=base.ids,
-            policy=base.policy,
-        )
-        research = ResearchEngine(
-            ResearchContext(
-                database=base.state,
-                scraper=scraper,
-                outbox=base.outbox,
-                account=base.ledger,
-                clock=base.clock,
-                ids=base.ids,
-                list_site=maps.urls_of_site,
-                search=ResearchSearch(finder),
-                width=at_once,
-            ),
-            base.activity,
-        )
-        await stack.enter_async_context(engine)
-        await stack.enter_async_context(monitors)
-        await stack.enter_async_context(research)
-        keys = ApiKeys(options.keys, open_access=options.open_access)
+        jobs = await stack.enter_async_context(_jobs(base, tools))
+        monitors = await stack.enter_async_context(_monitors(base, tools, finder))
+        research = await stack.enter_async_context(_research(base, tools, maps, finder))
+        browser = tools.browser
 
         async def reset() -> None:
             if browser is not None:
                 await browser.sessions.reset()
-            await engine.stop_all()
+            await jobs.stop_all()
             await monitors.reset()
             await research.stop_all()
             await sites.close()
             await base.state.run(search_tables.empty)
 
+        keys = ApiKeys(base.options.keys, open_access=base.options.open_access)
         yield EmulatorParts(
             operations=[
-                *scrapes.operations(),
-                *files.operations(),
-                *searches.operations(),
-                *crawl_operations(engine, base.policy),
-                *batch_operations(engine, base.policy),
+                *_operations_of_pages(base, tools, finder),
+                *crawl_operations(jobs, base.policy),
+                *batch_operations(jobs, base.policy),
                 *MonitorOperations(monitors).operations(),
                 *maps.operations(),
                 *extract_operations(research, base.policy),
                 *agent_operations(research, base.policy),
-                *sessions.operations(),
             ],
-            sockets=_sockets(engine, keys, browser),
-            media=_files(media, browser),
-            queues=engine,
+            sockets=_sockets(jobs, keys, browser),
+            media=_files(tools.media, browser),
+            queues=jobs,
             reset=reset,
         )
 
 
-async def _browser(base: EmulatorBase, stack: AsyncExitStack, fetcher: Fetcher) -> BrowserParts | None:
-    """Return the browser, which starts when something needs it; None without one."""
-    found = await asyncio.to_thread(find_browser, base.options)
-    if found.executable is None:
-        return None
-    from receiver.service.emulator.browser.assembly import open_browser  # only the extra has what it imports
-
-    return await stack.enter_async_context(
-        open_browser(
-            found,
-            base.options,
-            fetcher,
-            clock=base.clock,
-            ids=base.ids,
-            account=base.ledger,
-            activity=base.activity,
-        )
+def _operations_of_pages(base: EmulatorBase, tools: ScrapingTools, finder: SearchEngine) -> list[ApiOperation]:
+    """Return the operations about single pages and files, and those of a browser."""
+    scrapes = ScrapeOperations(
+        scraper=tools.scraper,
+        read=lambda body, version: read_scrape(body, version, base.policy),
+        account=base.ledger,
+        kept=tools.kept,
     )
+    files = ParseOperations(files=tools.scraper, account=base.ledger, kept=tools.kept, policy=base.policy)
+    searches = SearchOperations(
+        engine=finder,
+        scraper=tools.scraper,
+        limits=tools.fetcher,
+        account=base.ledger,
+        kept=tools.kept,
+        ids=base.ids,
+        policy=base.policy,
+    )
+    sessions = BrowserOperations(
+        None if tools.browser is None else tools.browser.sessions,
+        kept=tools.kept,
+        clock=base.clock,
+        policy=base.policy,
+        model=tools.model,
+    )
+    return [*scrapes.operations(), *files.operations(), *searches.operations(), *sessions.operations()]
+
+
+def _jobs(base: EmulatorBase, tools: ScrapingTools) -> JobEngine:
+    return JobEngine(
+        base.state,
+        scraper=tools.scraper,
+        outbox=base.outbox,
+        account=base.ledger,
+        clock=base.clock,
+        ids=base.ids,
+        open_site=tools.open_site,
+        max_concurrency=tools.at_once,
+        activity=base.activity,
+        faults=base.faults,
+    )
+
+
+def _site_reader(base: EmulatorBase, tools: ScrapingTools) -> SiteReader:
+    return SiteReader(
+        sites=tools.fetcher.sites,
+        read=tools.readers.read,
+        index=tools.index,
+        state=base.state,
+        clock=base.clock,
+        activity=base.activity,
+        max_bytes=base.options.max_page_bytes,
+    )
+
+
+def _finder(base: EmulatorBase, sites: SiteReader, stack: AsyncExitStack) -> SearchEngine:
+    searxng = None
+    if base.options.searxng_url is not None:
+        searxng = SearxngClient(base.options.searxng_url, transport=base.transport)
+        stack.push_async_callback(searxng.close)
+    return SearchEngine(state=base.state, clock=base.clock, sites=sites, guard=base.guard, searxng=searxng)
+
+
+def _monitors(base: EmulatorBase, tools: ScrapingTools, finder: SearchEngine) -> Monitors:
+    crawler = QuietCrawler(base.state, tools.scraper, tools.open_site, clock=base.clock, activity=base.activity)
+    return Monitors(
+        database=base.state,
+        scraper=tools.scraper,
+        work=tools.work,
+        events=base.outbox,
+        account=base.ledger,
+        clock=base.clock,
+        ids=base.ids,
+        sites=crawler,
+        searches=SearchWatcher(finder),
+        model=tools.model,
+        jitter=base.options.jitter,
+        activity=base.activity,
+        policy=base.policy,
+        horizon=base.clock.horizon,
+    )
+
+
+def _research(
+    base: EmulatorBase, tools: ScrapingTools, maps: MapOperations, finder: SearchEngine
+) -> ResearchEngine:
+    context = ResearchContext(
+        database=base.state,
+        scraper=tools.scraper,
+        outbox=base.outbox,
+        account=base.ledger,
+        clock=base.clock,
+        ids=base.ids,
+        list_site=maps.urls_of_site,
+        search=ResearchSearch(finder),
+        width=tools.at_once,
+    )
+    return ResearchEngine(context, base.activity)
 
 
 def _sockets(engine: JobEngine, keys: ApiKeys, browser: BrowserParts | None) -> ASGIApp:
@@ -264,15 +223,3 @@ def _files(media: MediaStore, browser: BrowserParts | None) -> ASGIApp:
         await app(scope, receive, send)
 
     return serve
-
-
-def _model(options: EmulatorOptions) -> LanguageModel | None:
-    if options.model_url is None:
-        return None
-    return LanguageModel(options.model_url, key=options.model_key, name=options.model_name)
-
-
-def _searxng(base: EmulatorBase) -> SearxngClient | None:
-    if base.options.searxng_url is None:
-        return None
-    return SearxngClient(base.options.searxng_url, transport=base.transport)

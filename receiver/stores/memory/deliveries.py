@@ -121,6 +121,9 @@ class MemoryFeed(MemoryFace):
         """Return when something has changed since the last call."""
         await self.state.changed()
 
+    async def require_present(self) -> None:
+        """Return: nothing can replace what is in memory."""
+
 
 def plan_of(found: Sequence[DeliverySummary]) -> DeliveryPlan:
     """Return the plan of an action on these deliveries."""

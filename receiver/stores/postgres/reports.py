@@ -47,6 +47,10 @@ class PostgresReports(SqlReports):
             # The real clock: the change comes from another process.
             await asyncio.sleep(_POLL_SECONDS)
 
+    async def require_present(self) -> None:
+        """Raise StoreError when another store has replaced the one that was opened first."""
+        await self.database.call(self._place)
+
     def _place(self, connection: PostgresConnection) -> int:
         """Return a number that every commit moves."""
         identity, place = connection.execute(statements.PLACE).fetchone()

@@ -52,7 +52,14 @@ class SqliteReports(SqlReports):
             # The real clock: the change comes from another process.
             await asyncio.sleep(_POLL_SECONDS)
 
+    async def require_present(self) -> None:
+        """Raise StoreError when another file has replaced the one that was opened."""
+        await self.database.call(lambda _: self._require_same_file())
+
     def _version(self, connection: sqlite3.Connection) -> int:
+        self._require_same_file()
+        return data_version(connection)
+
+    def _require_same_file(self) -> None:
         if not same_file(self._path, self._opened_as):
             raise StoreError(f"the database {self._path} was moved or deleted")
-        return data_version(connection)

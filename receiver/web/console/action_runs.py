@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import count
@@ -14,9 +14,11 @@ from receiver.errors import StoreError, StoreRefused
 log = event_log(__name__)
 
 MAX_KEPT = 100
-"""Actions that the list shows. Older ones are in the log."""
+"""Actions that have ended and that the list still shows. Older ones are in the log."""
+STOP_SECONDS = 10.0
+"""How long the present chunk of an action may take when the console stops. A locked store waits half of that."""
 
-Chunks = AsyncIterator[Sequence[int]]
+_STOPPED = "the console was stopped; ask for it again to go on with the rest"
 
 
 @dataclass(slots=True)
@@ -35,6 +37,8 @@ class ActionRun:
     changed: int = 0
     ended_at: datetime | None = None
     error: str | None = None
+    must_stop: bool = False
+    """Whether it shall end after the chunk that it is changing now."""
 
     @property
     def share(self) -> int:
@@ -50,6 +54,8 @@ class ActionRuns:
         self._numbers = count(1)
         self._runs: OrderedDict[int, ActionRun] = OrderedDict()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._turn = asyncio.Lock()
+        """One after the other: the second of two that are alike finds nothing to do, and says so."""
 
     def newest_first(self) -> list[ActionRun]:
         """Return the actions that are kept."""
@@ -88,26 +94,37 @@ class ActionRuns:
 
     async def aclose(self) -> None:
         """End what runs after its present chunk. The same action goes on with the rest, asked for again."""
+        for run in self._runs.values():
+            run.must_stop = True
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=STOP_SECONDS)
         for task in self._tasks:
             task.cancel()
         await self.idle()
 
     async def _carry_out(self, run: ActionRun, carry_out: Callable[["ActionRun"], Awaitable[None]]) -> None:
         try:
-            await carry_out(run)
+            async with self._turn:
+                await carry_out(run)
+            if run.must_stop and run.seen < run.planned:
+                run.error = _STOPPED
         except (StoreError, StoreRefused) as exc:
             run.error = str(exc)
         except asyncio.CancelledError:
-            run.error = "the console was stopped; ask for it again to go on with the rest"
+            run.error = _STOPPED
             raise
+        except Exception as exc:
+            run.error = f"the console has a fault ({type(exc).__name__}); its log tells more"
+            log.exception("console_action_failed", extra={"action": run.verb, "about": run.about})
         finally:
             self._end(run)
 
     def _new(self, verb: str, about: str, by: str, planned: int) -> ActionRun:
         run = ActionRun(next(self._numbers), verb, about, by, planned, self._clock.now())
         self._runs[run.id] = run
-        while len(self._runs) > MAX_KEPT:
-            self._runs.popitem(last=False)
+        ended = [one.id for one in self._runs.values() if one.ended_at is not None]
+        for number in ended[: max(0, len(self._runs) - MAX_KEPT)]:
+            del self._runs[number]
         return run
 
     def _end(self, run: ActionRun) -> None:

@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from receiver.core.clock import Clock
 from receiver.core.ports.store import Store
 from receiver.errors import (
+    NoSearchIndex,
     StoreError,
     StoreRefused,
     UnknownDelivery,
@@ -26,6 +27,7 @@ from receiver.web.console.access import StoreAccess
 from receiver.web.console.action_runs import ActionRuns
 from receiver.web.console.background_reports import BackgroundReport
 from receiver.web.console.changes import StoreChanges
+from receiver.web.console.drift_counts import count_drift
 from receiver.web.console.filters import WrongFilter
 from receiver.web.console.gate import Gate
 from receiver.web.console.monitor_checks import read_checks
@@ -33,6 +35,7 @@ from receiver.web.console.pages import all_routes
 from receiver.web.console.parts import ConsoleOptions, ConsoleParts
 from receiver.web.console.rendering import PageRenderer
 from receiver.web.console.sessions import Sessions
+from receiver.web.console.slow_work import SlowWork
 from receiver.web.console.traffic import Traffic
 
 
@@ -43,6 +46,7 @@ class ConsoleApp:
         sessions = Sessions(options.password)
         access = StoreAccess(store)
         self._counting = StoreAccess(store)  # a connection of its own: pages do not wait for what is counted
+        slow = SlowWork()
         self.parts = ConsoleParts(
             access,
             PageRenderer(clock, version=options.version),
@@ -52,8 +56,10 @@ class ConsoleApp:
             options,
             StoreChanges(access, clock),
             Traffic(self._counting, clock),
+            slow,
             BackgroundReport(self._counting, lambda reports: reports.handlers()),
-            BackgroundReport(self._counting, read_checks),
+            BackgroundReport(self._counting, lambda reports: read_checks(reports, slow)),
+            BackgroundReport(self._counting, lambda reports: count_drift(reports, slow)),
         )
         with as_file(files("receiver.web.console") / "static") as folder:
             static = StaticFiles(directory=folder)
@@ -66,6 +72,7 @@ class ConsoleApp:
                 StoreError: self._no_store,
                 StoreRefused: self._no_store,
                 WrongFilter: self._wrong_filter,
+                NoSearchIndex: self._wrong_filter,
                 UnknownDelivery: self._unknown,
                 UnknownJob: self._unknown,
                 UnknownRequest: self._unknown,
@@ -93,6 +100,7 @@ class ConsoleApp:
             await self.parts.traffic.aclose()
             await self.parts.handlers.aclose()
             await self.parts.checks.aclose()
+            await self.parts.drift.aclose()
             await self._counting.aclose()
             await self.parts.access.aclose()
 

@@ -24,14 +24,22 @@ class BackgroundReport(Generic[T]):
 
     async def get(self) -> T | None:
         """Return the newest result that can be had soon; None if there is none. Raises StoreError."""
+        if self._reading is not None and self._reading.done():
+            self._take(self._reading)  # it may be old: nobody has asked since
         if self._reading is None:
             self._reading = asyncio.create_task(self._report())
         reading = self._reading
         await asyncio.wait([reading], timeout=PATIENCE_SECONDS)
         if reading.done():
-            self._reading = None
-            self._last = reading.result()
+            self._take(reading)
+            reading.result()
         return self._last
+
+    def _take(self, reading: "asyncio.Task[T]") -> None:
+        if self._reading is reading:
+            self._reading = None
+            if not reading.cancelled() and reading.exception() is None:
+                self._last = reading.result()
 
     async def aclose(self) -> None:
         """Stop reading."""

@@ -43,12 +43,15 @@ class StoreChanges:
             self._watching.cancel()
 
     async def _watch(self) -> None:
-        while self._waiting:
-            with suppress(StoreError, StoreRefused):  # the pages say what is wrong
-                async with self._access.reading() as reports:
-                    await reports.changed()
-                self._tell(has_changed=True)
-            await self._clock.sleep(PAUSE)
+        try:
+            while self._waiting:
+                with suppress(StoreError, StoreRefused):  # the pages say what is wrong
+                    async with self._access.reading() as reports:
+                        await reports.changed()
+                    self._tell(has_changed=True)
+                await self._clock.sleep(PAUSE)
+        finally:
+            self._tell(has_changed=False)  # after a fault: browsers open their streams again
 
     def _tell(self, *, has_changed: bool) -> None:
         for one in self._waiting:

@@ -8,6 +8,7 @@ from markupsafe import Markup
 from receiver.core.deliveries import DeliverySummary
 from receiver.core.jobs import ends_job, is_page
 from receiver.core.text import escape_controls
+from receiver.web.console.segments import segment
 
 _WIDTH, _HEIGHT = 720, 96
 _LEFT = 4
@@ -50,7 +51,7 @@ def timeline(deliveries: Sequence[DeliverySummary]) -> Markup:
         line = (2 if one.success is False else 1) if is_page(one.type) else 0
         tone = "bad" if one.success is False else "end" if ends_job(one.type) else "good"
         drawn += Markup('<a href="{}"><title>{}</title><circle class="{}" cx="{:.1f}" cy="{}" r="4"/></a>').format(
-            f"../deliveries/{one.key}",
+            f"../deliveries/{segment(one.key)}",
             f"{escape_controls(one.type)} {one.received_at:%H:%M:%S} UTC",
             tone,
             left,

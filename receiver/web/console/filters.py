@@ -17,6 +17,7 @@ from receiver.core.work import WorkFilter
 
 PAGE_SIZE = 50
 _MAX_VALUE = 500
+_MAX_DIGITS = 19
 
 State = TypeVar("State", bound=StrEnum)
 
@@ -27,14 +28,14 @@ class WrongFilter(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """The values of a page's query, each with at most 500 characters. Empty values are absent."""
+    """The values of a page's query. Empty ones are absent; a text has at most 500 characters."""
 
     given: Mapping[str, str]
 
-    def text(self, name: str) -> str | None:
+    def text(self, name: str, longest: int = _MAX_VALUE) -> str | None:
         """Return a value; None if it is absent."""
         value = self.given.get(name, "").strip()
-        if len(value) > _MAX_VALUE:
+        if len(value) > longest:
             raise WrongFilter(f"{name} is too long")
         return value or None
 
@@ -63,12 +64,25 @@ class Query:
 
     def before(self) -> int | None:
         """Return where the page begins; None for the first page."""
-        written = self.text("before")
+        return self.number("before")
+
+    def number(self, name: str) -> int | None:
+        """Return a number that a row can have; None if it is absent."""
+        written = self.text(name)
         if written is None:
             return None
-        if not (written.isascii() and written.isdigit() and len(written) < 19):
-            raise WrongFilter("before is not a place in this list")
+        if not (written.isascii() and written.isdigit() and len(written) < _MAX_DIGITS):
+            raise WrongFilter(f"{name} is not the number of a row")
         return int(written)
+
+    def numbers(self, name: str, most: int) -> tuple[int, ...]:
+        """Return several numbers of rows."""
+        written = (self.text(name, most * (_MAX_DIGITS + 2)) or "").replace(",", " ").split()
+        if len(written) > most or not all(
+            one.isascii() and one.isdigit() and len(one) < _MAX_DIGITS for one in written
+        ):
+            raise WrongFilter(f"{name} are up to {most} numbers of rows")
+        return tuple(int(one) for one in written)
 
     def deliveries(self, now: datetime) -> DeliveryFilter:
         """Return the filter of a listing of deliveries."""

@@ -15,7 +15,10 @@ from receiver.web.console.sessions import COOKIE, SESSION_LENGTH, Session, Sessi
 MAX_FORM = 64 * 1024
 """Bytes of a form. All of ours are far shorter."""
 _SAFE_METHODS = ("GET", "HEAD")
-_OPEN_PATHS = ("/sign-in", "/static/")
+_OPEN_PATHS = ("/sign-in",)
+_STATIC = "/static/"
+_ROOT = "receiver.console.root"
+"""Where the scope keeps the root path: a mount inside of the console puts its own in the usual place."""
 _HEADERS = {
     # No inline script or style, nothing from another host, and nobody may frame a page or take its forms.
     "content-security-policy": (
@@ -51,8 +54,9 @@ class Gate:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        scope[_ROOT] = str(scope.get("root_path", "")).rstrip("/")
         request = Request(scope, receive)
-        path = _path_inside(scope)
+        path = path_inside(scope)
         session = self._sessions.read(request.cookies.get(COOKIE), self._clock.now())
         refusal = self._refusal(request, path, session)
         form = None
@@ -68,10 +72,12 @@ class Gate:
             await refusal(scope, receive, self._with_headers(send, request, None))
             return
         cookie = None
-        if session is None:
+        if session is None and not path.startswith(_STATIC):  # no form is there
             session, cookie = self._sessions.begin(self._clock.now(), signed_in=False)
+        token = "" if session is None else self._sessions.form_token(session)
+        is_signed_in = session is not None and session.signed_in
         scope.setdefault("state", {}).update(
-            session=session, token=self._sessions.form_token(session), form=form, read_only=self._read_only
+            session=session, signed_in=is_signed_in, token=token, form=form, read_only=self._read_only
         )
         await self._app(scope, receive, self._with_headers(send, request, cookie))
 
@@ -86,7 +92,7 @@ class Gate:
             return PlainTextResponse("Only GET and POST.", 405, {"allow": "GET, HEAD, POST"})
         if request.method == "POST" and not _comes_from_here(request.headers):
             return PlainTextResponse("The form comes from another site.", 403)
-        is_open = path.startswith(_OPEN_PATHS)
+        is_open = path in _OPEN_PATHS or path.startswith(_STATIC)
         if self._sessions.needs_password and not is_open and not (session and session.signed_in):
             if request.method == "POST":
                 return PlainTextResponse("Sign in first.", 403)
@@ -119,20 +125,20 @@ def cookie_header(cookie: str, request: Request) -> str:
 
 
 def scope_root(scope: Scope) -> str:
-    """Return the path under which the console is mounted, without a slash at its end."""
-    return str(scope.get("root_path", "")).rstrip("/")
+    """Return the path under which the console is mounted, quoted, without a slash at its end."""
+    return quote(str(scope.get(_ROOT, "")), safe="/:@!$&'()*+,=~-._")
+
+
+def path_inside(scope: Scope) -> str:
+    """Return the path of a request without that under which the console is mounted."""
+    path, root = str(scope["path"]), str(scope.get(_ROOT, ""))
+    return path.removeprefix(root) if path.startswith(f"{root}/") else path
 
 
 def local_target(target: str) -> str:
     """Return a path of this console to go to; its first page for everything that leads elsewhere."""
-    parts = urlsplit(target)
-    leads_elsewhere = parts.scheme or parts.netloc or not target.startswith("/") or target.startswith(("//", "/\\"))
+    leads_elsewhere = not target.startswith("/") or target.startswith(("//", "/\\"))
     return "/" if leads_elsewhere or not target.isprintable() else target
-
-
-def _path_inside(scope: Scope) -> str:
-    path, root = str(scope["path"]), scope_root(scope)
-    return path.removeprefix(root) if root else path
 
 
 def _host_name(headers: Headers) -> str:
@@ -151,7 +157,10 @@ def _comes_from_here(headers: Headers) -> bool:
     if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
         return False
     origin = headers.get("origin")
-    return origin is None or urlsplit(origin).netloc.lower() == headers.get("host", "").lower()
+    try:
+        return origin is None or urlsplit(origin).netloc.lower() == headers.get("host", "").lower()
+    except ValueError:  # brackets that do not belong to an address
+        return False
 
 
 async def _read_form(request: Request) -> dict[str, list[str]] | None:

@@ -13,11 +13,13 @@ from receiver.web.console.access import StoreAccess
 from receiver.web.console.action_runs import ActionRuns
 from receiver.web.console.background_reports import BackgroundReport
 from receiver.web.console.changes import StoreChanges
+from receiver.web.console.drift_counts import CountedDrift
 from receiver.web.console.filters import Query
 from receiver.web.console.gate import scope_root
 from receiver.web.console.monitor_checks import ShownCheck
 from receiver.web.console.rendering import PageRenderer
 from receiver.web.console.sessions import Sessions
+from receiver.web.console.slow_work import SlowWork
 from receiver.web.console.traffic import Traffic
 
 Page = Callable[[Request], Awaitable[Response]]
@@ -84,10 +86,14 @@ class ConsoleParts:
     options: ConsoleOptions
     changes: StoreChanges
     traffic: Traffic
+    slow: SlowWork
+    """For what would hold up other pages."""
     handlers: BackgroundReport[Sequence[HandlerReport]]
     """How the handlers do: counting their work takes long in a large store."""
     checks: BackgroundReport[Sequence[ShownCheck]]
     """The newest checks of monitors."""
+    drift: BackgroundReport[CountedDrift]
+    """What is unknown in the newest deliveries."""
 
     def query(self, request: Request) -> Query:
         """Return the query of a page."""

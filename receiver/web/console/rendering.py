@@ -14,7 +14,8 @@ from starlette.responses import HTMLResponse
 from receiver.core.clock import Clock, iso
 from receiver.core.sizes import shown_size
 from receiver.core.text import escape_controls, short_id, short_job_id, shortened
-from receiver.web.console.gate import scope_root
+from receiver.web.console.gate import path_inside, scope_root
+from receiver.web.console.segments import segment
 
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 _TONES = {
@@ -24,8 +25,8 @@ _TONES = {
     "queued": "quiet", "held": "quiet", "skipped": "quiet", "paused": "warn", "disabled": "warn",
     "cancelled": "warn",
 }  # fmt: skip
-MAX_MARKDOWN = 64 * 1024
-"""Characters of a page's Markdown that are rendered; a longer text is cut. Brackets take quadratic time."""
+MAX_MARKDOWN = 32 * 1024
+"""Characters of Markdown that are rendered for one delivery; the rest is cut. Brackets take quadratic time."""
 # Raw HTML stays text. Links are shown as they are and never followed by the console itself.
 _MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table").enable("strikethrough")
 
@@ -50,6 +51,7 @@ class PageRenderer:
             tone=lambda word: _TONES.get(str(word), "quiet"),
             short_id=short_id,
             short_job=short_job_id,
+            segment=segment,
             clean=lambda text: escape_controls(str(text), keep="\n\t"),
             cut=lambda text, width=200: shortened(escape_controls(str(text)), width),
             number=lambda value: "-" if value is None else f"{value:,}",
@@ -65,11 +67,11 @@ class PageRenderer:
         rendered = self._environment.get_template(template).render(
             **content,
             root=scope_root(request.scope),
-            path=request.url.path.removeprefix(scope_root(request.scope)) or "/",
+            path=path_inside(request.scope),
             query=request.url.query,
             token=state.token,
             read_only=state.read_only,
-            signed_in=state.session.signed_in,
+            signed_in=state.signed_in,
             now=self._clock.now(),
         )
         return HTMLResponse(rendered.encode("utf-8", "backslashreplace"), status)
@@ -85,11 +87,11 @@ class PageRenderer:
         )
 
 
-def safe_markdown(text: str) -> Markup:
+def safe_markdown(text: str, width: int = MAX_MARKDOWN) -> Markup:
     """Return Markdown from outside as HTML without anything that acts: no scripts, styles, images or forms."""
     import nh3  # a page of Markdown is rare
 
-    rendered = _MARKDOWN.render(escape_controls(shortened(text, MAX_MARKDOWN), keep="\n\t"))
+    rendered = _MARKDOWN.render(escape_controls(shortened(text, width), keep="\n\t"))
     cleaned = nh3.clean(
         rendered,
         tags={

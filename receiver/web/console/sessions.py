@@ -3,13 +3,16 @@
 import hashlib
 import hmac
 import secrets
-from collections import deque
+from collections import OrderedDict, deque
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 COOKIE = "receiver_console"
 SESSION_LENGTH = timedelta(hours=12)
 MAX_TRIES = 5
+"""Wrong passwords from one address within `TRIES_WITHIN`. Others can still sign in meanwhile."""
+MAX_TRIES_OF_ALL = 60
+"""Wrong passwords from all addresses together: whoever guesses may have many."""
 TRIES_WITHIN = timedelta(minutes=1)
 
 
@@ -22,12 +25,14 @@ class Session:
 
 
 class Sessions:
-    """Makes and reads the cookies of one console. They end with its process, and after twelve hours."""
+    """Makes and reads the cookies of one console. They end with it, at a sign-out, and after twelve hours."""
 
     def __init__(self, password: str | None) -> None:
         self._key = secrets.token_bytes(32)
         self._password = None if password is None else hashlib.sha256(password.encode()).digest()
-        self._tries: deque[datetime] = deque()
+        self._tries: deque[tuple[datetime, str]] = deque()
+        self._ended: OrderedDict[str, datetime] = OrderedDict()
+        """The nonces of those who signed out, until their cookies are over."""
 
     @property
     def needs_password(self) -> bool:
@@ -47,7 +52,15 @@ class Sessions:
         if not _is_equal(self._sign("cookie", said), signature):
             return None
         nonce, signed_in, ends = said.split(".")
-        return Session(nonce, signed_in == "1") if now.timestamp() < int(ends) else None
+        is_over = nonce in self._ended or now.timestamp() >= int(ends)
+        return None if is_over else Session(nonce, signed_in == "1")
+
+    def end(self, session: Session, now: datetime) -> None:
+        """Take a session's cookie no more, wherever a copy of it is."""
+        while self._ended and next(iter(self._ended.values())) <= now:
+            self._ended.popitem(last=False)
+        if session.signed_in:
+            self._ended[session.nonce] = now + SESSION_LENGTH
 
     def form_token(self, session: Session) -> str:
         """Return what every form of this session carries, so that no other site can send it."""
@@ -57,18 +70,21 @@ class Sessions:
         """Tell whether a form came from this session, in constant time."""
         return _is_equal(self.form_token(session), given)
 
-    def wait_for_next_try(self, now: datetime) -> timedelta | None:
-        """Return how long nobody may try a password, None if one may be tried now."""
-        while self._tries and now - self._tries[0] >= TRIES_WITHIN:
+    def wait_for_next_try(self, client: str, now: datetime) -> timedelta | None:
+        """Return how long an address may try no password, None if it may try one now."""
+        while self._tries and now - self._tries[0][0] >= TRIES_WITHIN:
             self._tries.popleft()
-        return None if len(self._tries) < MAX_TRIES else self._tries[0] + TRIES_WITHIN - now
+        own = [at for at, one in self._tries if one == client]
+        if len(own) >= MAX_TRIES:
+            return own[0] + TRIES_WITHIN - now
+        return None if len(self._tries) < MAX_TRIES_OF_ALL else self._tries[0][0] + TRIES_WITHIN - now
 
-    def is_password(self, given: str, now: datetime) -> bool:
-        """Tell whether this is the password, in constant time. A wrong one counts as a try."""
+    def is_password(self, given: str, client: str, now: datetime) -> bool:
+        """Tell whether this is the password, in constant time. A wrong one counts as a try of the address."""
         digest = hashlib.sha256(given.encode("utf-8", "surrogatepass")).digest()
         if self._password is not None and hmac.compare_digest(digest, self._password):
             return True
-        self._tries.append(now)
+        self._tries.append((now, client))
         return False
 
     def _sign(self, purpose: str, text: str) -> str:

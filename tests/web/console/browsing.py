@@ -3,10 +3,9 @@
 import re
 from collections.abc import Mapping
 from html import unescape
+from typing import Any
 
 import httpx
-
-from receiver.web.console.app import ConsoleApp
 
 BASE = "http://127.0.0.1:8001"
 _TOKEN = re.compile(r'name="token" value="([0-9a-f]+)"')
@@ -15,7 +14,7 @@ _TOKEN = re.compile(r'name="token" value="([0-9a-f]+)"')
 class Browser:
     """Visits the pages of a console."""
 
-    def __init__(self, app: ConsoleApp, base: str = BASE, client: str = "10.0.0.7") -> None:
+    def __init__(self, app: Any, base: str = BASE, client: str = "10.0.0.7") -> None:
         self.app = app
         transport = httpx.ASGITransport(app, client=(client, 5000))
         self.http = httpx.AsyncClient(transport=transport, base_url=base)

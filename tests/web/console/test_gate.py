@@ -1,12 +1,16 @@
 """The gate: host names, sign-in, form tokens, read-only, and the headers of every answer."""
 
 from datetime import timedelta
+from urllib.parse import quote
 
 import pytest
+from starlette.applications import Starlette
+from starlette.routing import Mount
 
 from receiver.core.clock import VirtualClock
 from receiver.web.console.gate import MAX_FORM, local_target
-from receiver.web.console.sessions import COOKIE, MAX_TRIES, SESSION_LENGTH
+from receiver.web.console.sessions import COOKIE, MAX_TRIES, MAX_TRIES_OF_ALL, SESSION_LENGTH
+from tests.doubles import event_of
 from tests.stores.opened import DEAD, Opened
 from tests.web.console.browsing import Browser
 from tests.web.console.conftest import MakeBrowser
@@ -180,3 +184,85 @@ async def test_read_only_shows_no_action_and_takes_none(browse: MakeBrowser, ope
 )
 def test_a_sign_in_leads_only_to_pages_of_this_console(target: str, leads_to: str) -> None:
     assert local_target(target) == leads_to
+
+
+@pytest.mark.parametrize("target", ["//[", "http://[", "/a b", "/sign-out", "/a?next=//[::"])
+async def test_an_odd_target_of_a_sign_in_is_no_fault(browse: MakeBrowser, opened: Opened, target: str) -> None:
+    browser = browse(password=PASSWORD)
+
+    assert "Password" in await browser.page(f"/sign-in?next={quote(target)}")
+    answer = await browser.send("/sign-in", password=PASSWORD, next=target)
+    assert answer.status_code == 303
+    assert answer.headers["location"].startswith("/")
+    assert not answer.headers["location"].startswith("//")
+
+
+async def test_an_origin_that_is_no_address_is_refused(browser: Browser, opened: Opened) -> None:
+    answer = await browser.http.post(
+        "/sign-out", data={"token": await browser.token()}, headers={"origin": "http://["}
+    )
+
+    assert answer.status_code == 403
+
+
+@pytest.mark.parametrize("path", ["/sign-in/", "/sign-inside", "/sign-in/../deliveries", "/staticky"])
+async def test_only_the_sign_in_itself_is_open(browse: MakeBrowser, opened: Opened, path: str) -> None:
+    assert (await browse(password=PASSWORD).http.get(path)).status_code in (303, 404)
+    assert (await browse(password=PASSWORD).http.get("/sign-inside")).status_code == 303
+
+
+async def test_a_signed_out_cookie_is_taken_no_more(browse: MakeBrowser, opened: Opened) -> None:
+    """A copy of it may be elsewhere."""
+    browser = browse(password=PASSWORD)
+    cookie = (await browser.send("/sign-in", password=PASSWORD)).headers["set-cookie"].partition(";")[0]
+    thief = Browser(browser.app)
+    assert (await thief.http.get("/", headers={"cookie": cookie})).status_code == 200
+
+    await browser.send("/sign-out", at="/deliveries")
+
+    assert (await thief.http.get("/", headers={"cookie": cookie})).status_code == 303
+
+
+async def test_who_guesses_does_not_lock_out_others(
+    browse: MakeBrowser, opened: Opened, caplog: pytest.LogCaptureFixture
+) -> None:
+    """From many addresses together there are no more guesses than of one that has many."""
+    guesser = browse(password=PASSWORD)
+    for _ in range(MAX_TRIES):
+        await guesser.send("/sign-in", password="guess")
+    assert (await guesser.send("/sign-in", password="guess")).status_code == 429
+
+    other = Browser(guesser.app, client="10.0.0.8")
+    assert (await other.send("/sign-in", password=PASSWORD)).status_code == 303
+    for number in range(MAX_TRIES_OF_ALL - MAX_TRIES):
+        crowd = Browser(guesser.app, client=f"10.0.1.{number}")
+        assert (await crowd.send("/sign-in", password="guess")).status_code == 403
+    last = Browser(guesser.app, client="10.0.2.1")
+    assert (await last.send("/sign-in", password=PASSWORD)).status_code == 429
+    assert [event_of(record) for record in caplog.records].count("console_sign_in_refused") == MAX_TRIES_OF_ALL
+
+
+@pytest.mark.parametrize("path", ["/static/none", "/static/console.css", "/static/"])
+async def test_a_static_file_gives_no_session_and_no_wrong_links(
+    browser: Browser, opened: Opened, path: str
+) -> None:
+    answer = await browser.http.get(path)
+
+    assert "set-cookie" not in answer.headers
+    assert "/static/static/" not in answer.text
+    assert "/static/deliveries" not in answer.text
+
+
+@pytest.mark.parametrize("root", ["/ops", "/ops/", "/a b", "/sign-in", "/static", "/é;x"])
+async def test_under_a_mount_every_link_has_its_path(browse: MakeBrowser, opened: Opened, root: str) -> None:
+    """Also where the mount is named like a page that needs no password."""
+    app = browse(password=PASSWORD).app
+    outer = Browser(Starlette(routes=[Mount(root.rstrip("/"), app)]))
+    quoted = quote(root.rstrip("/"), safe="/;")
+
+    answer = await outer.http.get(f"{quoted}/deliveries?type=a")
+    assert answer.status_code == 303
+    assert answer.headers["location"].startswith(quote(root.rstrip("/")) + "/sign-in?next=/deliveries")
+    page = await outer.http.get(f"{quoted}/sign-in")
+    assert f'action="{quote(root.rstrip("/"))}/sign-in"' in page.text
+    assert ";x;" not in page.headers["set-cookie"]

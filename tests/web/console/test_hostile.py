@@ -1,12 +1,16 @@
 """Deliveries that want to do harm: nothing of them acts, and every page has a bounded size."""
 
+import asyncio
 import json
 
 import pytest
 
 from receiver.core.text import storable
-from receiver.web.console.rendering import safe_markdown, tree
-from tests.doubles import delivery
+from receiver.core.work import NewWork
+from receiver.web.console.monitor_checks import MAX_CHECK_BODY
+from receiver.web.console.pages.deliveries import MAX_SHOWN_WORK
+from receiver.web.console.rendering import MAX_MARKDOWN, safe_markdown, tree
+from tests.doubles import NOON, body_of, delivery
 from tests.stores.opened import DEAD, ONE, Opened, ended
 from tests.web.console.browsing import Browser
 
@@ -127,3 +131,70 @@ def test_a_tree_stops_in_time() -> None:
         value = {"a": value, "b": [value] if len(str(value)) < 50 else 1}
 
     assert len(tree(value)) < MAX_PAGE
+
+
+async def test_a_delivery_with_thousands_of_work_items_shows_the_newest(browser: Browser, opened: Opened) -> None:
+    await opened.add(delivery("w"))
+    (first,) = await opened.route(ONE)
+    await opened.controls.enqueue([NewWork(1, ONE, claim=False)] * 3_000, now=NOON)
+
+    page = await browser.page("/deliveries/w")
+
+    assert page.count('class="card"') == MAX_SHOWN_WORK
+    assert f"The newest {MAX_SHOWN_WORK} of 3,001 work items" in page
+    assert f"#{first + 3_000}<" in page
+    assert len(page) < MAX_PAGE
+
+
+async def test_three_hostile_pages_share_the_markdown_of_one(browser: Browser, opened: Opened) -> None:
+    """Brackets take quadratic time."""
+    data = [{"markdown": "x" * MAX_MARKDOWN}, {"markdown": "![" * MAX_MARKDOWN}, {"markdown": "second"}]
+    await opened.add(delivery("w", body=json.dumps({"type": "crawl.page", "id": "j", "data": data}).encode()))
+
+    page = await browser.page("/deliveries/w")
+
+    assert page.count('<div class="markdown">') == 3
+    assert '<div class="markdown"><p>…</p>' in page
+
+
+async def test_what_takes_long_leaves_the_event_loop_free(browser: Browser, opened: Opened) -> None:
+    """The Markdown is rendered in another thread, one delivery after the other."""
+    body = json.dumps({"type": "crawl.page", "id": "j", "data": [{"markdown": "![[" * MAX_MARKDOWN}]}).encode()
+    await opened.add(delivery("w", body=body))
+    loop = asyncio.get_running_loop()
+    order: list[str] = []
+
+    async def see() -> None:
+        await browser.page("/deliveries/w")
+        order.append("hostile")
+
+    async def see_others() -> None:
+        for _ in range(3):
+            await browser.page("/actions")
+        order.append("others")
+
+    await asyncio.gather(see(), see(), see_others())
+    assert order[0] == "others"
+    assert loop.is_running()
+
+
+async def test_the_pages_of_drift_and_monitors_keep_no_bodies(browser: Browser, opened: Opened) -> None:
+    kind = "monitor.check.completed"
+    long = json.dumps({"type": kind, "id": "c", "novelty": "x" * MAX_CHECK_BODY, "data": []}).encode()
+    short = body_of(kind, id="c", webhookId="b", data=[{"monitorId": "m-1", "checkId": "c", "novelty": 1}])
+    await opened.add(delivery("a", kind=kind, body=long), delivery("b", kind=kind, body=short))
+
+    drift, monitors = await browser.page("/drift"), await browser.page("/monitors")
+
+    assert "1 long ones were left out" in drift
+    assert "novelty" in drift
+    assert monitors.count("<code>m-1</code>") == 1
+    for one in await browser.app.parts.checks.get() or ():
+        assert not hasattr(one, "stored")
+
+
+async def test_a_search_without_an_index_says_how_to_make_one(browser: Browser, opened: Opened) -> None:
+    answer = await browser.http.get("/deliveries?text=prices")
+
+    assert answer.status_code in (200, 400)  # a store in memory needs none
+    assert answer.status_code == 200 or "RECEIVER_SEARCH=true" in answer.text

@@ -25,7 +25,7 @@ class JobListPages:
 
     def routes(self) -> list[Route]:
         """Return the routes of these pages."""
-        return [get("/jobs", self._listing), get("/jobs/{job_id}", self._show)]
+        return [get("/jobs", self._listing), get("/jobs/{job_id:console_id}", self._show)]
 
     async def _listing(self, request: Request) -> Response:
         query, now = self._parts.query(request), self._parts.clock.now()

@@ -24,7 +24,7 @@ class MonitorPages:
         checks = await self._parts.checks.get()
         monitors: dict[str, list[ShownCheck]] = {}
         for one in checks or ():
-            if since is None or one.stored.delivery.received_at >= since:
+            if since is None or one.received_at >= since:
                 monitors.setdefault(one.check.monitor_id or "unknown", []).append(one)
         content = {"monitors": monitors, "given": query.given, "shown": SHOWN, "is_read": checks is not None}
         return self._parts.pages.page(request, "monitors.html", content)

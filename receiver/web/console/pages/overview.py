@@ -19,6 +19,7 @@ from receiver.core.work import Backlog, HandlerReport, WorkFilter
 from receiver.web.console.charts import bars
 from receiver.web.console.dead_letters import EXAMINED, DeadGroup, grouped
 from receiver.web.console.parts import ConsoleParts, get
+from receiver.web.console.segments import segment
 
 _LATEST = 12
 _LATE = timedelta(minutes=5)
@@ -48,7 +49,8 @@ class OverviewPage:
 
     async def _show(self, request: Request) -> Response:
         now = self._parts.clock.now()
-        handlers = await self._parts.handlers.get() or ()
+        counted_handlers = await self._parts.handlers.get()
+        handlers = counted_handlers or ()
         async with self._parts.access.reading() as reports:
             backlog = await reports.backlog(now)
             facts = await reports.facts()
@@ -68,8 +70,11 @@ class OverviewPage:
             "backlog": backlog,
             "facts": facts,
             "handlers": handlers,
+            "is_read": counted_handlers is not None,
             "waiting": {one.name: waiting_items(one) for one in handlers},
-            "dead_count": sum(one.counts.get(WorkState.DEAD, 0) for one in handlers),
+            "dead_count": None
+            if counted_handlers is None
+            else sum(one.counts.get(WorkState.DEAD, 0) for one in handlers),
             "rows": rows,
             "jobs": jobs,
             "job_warnings": {one.job_id: warnings(one, now=now) for one in jobs},
@@ -104,7 +109,9 @@ def _concerns(
     for one in handlers:
         if one.switch is not HandlerSwitch.ON:
             items = counted(waiting_items(one), "item")
-            yield Concern("warn", f"{one.name} is {one.switch.value}: {items} not started", f"/handlers/{one.name}")
+            yield Concern(
+                "warn", f"{one.name} is {one.switch.value}: {items} not started", f"/handlers/{segment(one.name)}"
+            )
     if quarantined:
         reasons = ", ".join(sorted({one.reason for one in quarantined}))
         number = f"{_LATEST}+ requests" if len(quarantined) == _LATEST else counted(len(quarantined), "request")

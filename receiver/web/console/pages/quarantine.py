@@ -11,6 +11,7 @@ from receiver.core.types import AppendOutcome
 from receiver.errors import Malformed
 from receiver.web.console.filters import PAGE_SIZE
 from receiver.web.console.parts import ConsoleParts, client_of, get, go_to, post
+from receiver.web.console.segments import segment
 
 _SHOWN = 20_000
 
@@ -25,8 +26,8 @@ class QuarantinePages:
         """Return the routes of these pages."""
         return [
             get("/quarantine", self._listing),
-            get("/quarantine/{number:int}", self._show),
-            post("/quarantine/{number:int}/release", self._release),
+            get("/quarantine/{number:console_row}", self._show),
+            post("/quarantine/{number:console_row}/release", self._release),
         ]
 
     async def _listing(self, request: Request) -> Response:
@@ -72,4 +73,4 @@ class QuarantinePages:
                 request, number, f"It stays: delivery {delivery.key} is stored with another body"
             )
         self._parts.runs.done("release", f"request {number}", client_of(request), changed=1)
-        return go_to(request, f"/deliveries/{delivery.key}")
+        return go_to(request, f"/deliveries/{segment(delivery.key)}")

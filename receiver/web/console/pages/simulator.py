@@ -1,6 +1,5 @@
 """The simulator: what an outage costs, redrawn with each change of the form."""
 
-import asyncio
 from datetime import timedelta
 from typing import Any
 
@@ -50,10 +49,14 @@ class SimulatorPage:
         except (WrongFilter, ValueError) as exc:
             content["error"] = _reason(exc)
             return self._parts.pages.page(request, "simulator.html", content, status=400)
-        report = await asyncio.to_thread(report_on, scenario)
-        content |= {"answer": answer(report), "words": described(scenario), "charts": _charts(scenario, report)}
+        content |= await self._parts.slow.run(_simulated, scenario)
         template = "simulator_result.html" if request.headers.get("hx-request") else "simulator.html"
         return self._parts.pages.page(request, template, content)
+
+
+def _simulated(scenario: Scenario) -> dict[str, Any]:
+    report = report_on(scenario)
+    return {"answer": answer(report), "words": described(scenario), "charts": _charts(scenario, report)}
 
 
 def _scenario(given: Query) -> Scenario:

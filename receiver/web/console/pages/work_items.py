@@ -10,7 +10,9 @@ from starlette.routing import Route
 from receiver.core.actions import BURY, RETRY, WorkAction
 from receiver.core.bulk import WorkPlan
 from receiver.core.chosen_work import ChosenWork, choose_matching, choose_named
+from receiver.core.clock import iso
 from receiver.core.ports.controls import Controls
+from receiver.core.ports.reports import Reports
 from receiver.core.types import WorkState
 from receiver.core.views import explanation, run_time
 from receiver.core.work import WorkFilter
@@ -52,11 +54,11 @@ class WorkItemPages:
         """Return the routes of these pages."""
         return [
             get("/work-items", self._listing),
-            get("/work-items/{work_id:int}", self._show),
+            get("/work-items/{work_id:console_row}", self._show),
             get("/work-items/{verb}/plan", self._plan),
             post("/work-items/{verb}", self._act),
             get("/actions", self._actions),
-            get("/actions/{number:int}", self._one_action),
+            get("/actions/{number:console_row}", self._one_action),
         ]
 
     async def _listing(self, request: Request) -> Response:
@@ -100,11 +102,14 @@ class WorkItemPages:
     async def _plan(self, request: Request) -> Response:
         wanted = _wanted(self._parts, request.path_params["verb"], self._parts.query(request))
         async with self._parts.access.reading() as reports:
-            if wanted.ids:
-                chosen = await choose_named(reports, wanted.action, wanted.ids)
-            else:
-                chosen = await choose_matching(reports, wanted.action, wanted.work)
+            chosen = await _choose(reports, wanted)
+        return self._plan_page(request, wanted, chosen)
+
+    def _plan_page(
+        self, request: Request, wanted: _Wanted, chosen: ChosenWork, *, has_grown: bool = False
+    ) -> Response:
         content = {
+            "has_grown": has_grown,
             "action": wanted.action,
             "chosen": chosen,
             "about": wanted.about,
@@ -113,7 +118,7 @@ class WorkItemPages:
             "ids": wanted.ids,
             "kinds": {kind: chosen.counts_by(kind).most_common(10) for kind in ("handler", "type", "state")},
         }
-        return self._parts.pages.page(request, "work_plan.html", content)
+        return self._parts.pages.page(request, "work_plan.html", content, status=409 if has_grown else 200)
 
     async def _act(self, request: Request) -> Response:
         form = self._parts.form(request)
@@ -121,11 +126,11 @@ class WorkItemPages:
         reason = form.text("reason") or "buried in the console"
         change = _change(self._parts, wanted.action, reason)
         async with self._parts.access.reading() as reports:
-            if wanted.ids:
-                chosen = await choose_named(reports, wanted.action, wanted.ids)
-            else:
-                chosen = await choose_matching(reports, wanted.action, wanted.work)
+            chosen = await _choose(reports, wanted)
         chosen = _as_planned(chosen, form)
+        planned = form.number("count")
+        if planned is not None and chosen.plan.count > planned:
+            return self._plan_page(request, wanted, chosen, has_grown=True)
         run = self._parts.runs.start(
             wanted.action.verb,
             wanted.about,
@@ -150,23 +155,31 @@ def _wanted(parts: ConsoleParts, verb: str, query: Query) -> _Wanted:
     """Read what an action is about. Nothing at all is refused, so that nobody changes everything by accident."""
     if verb not in _ACTIONS:
         raise WrongFilter(f"there is no action {verb!r} on work items")
-    written = (query.text("ids") or "").replace(",", " ").split()
-    if not all(one.isascii() and one.isdigit() and len(one) < 19 for one in written) or len(written) > _MAX_NAMED:
-        raise WrongFilter(f"ids are up to {_MAX_NAMED} numbers of work items")
+    ids = query.numbers("ids", _MAX_NAMED)
     given = {name: value for name in _FILTERS if (value := query.text(name)) is not None}
-    if not written and not given:
+    if not ids and not given:
         raise WrongFilter("choose work items: by a filter, or one by one")
-    return _Wanted(
-        _ACTIONS[verb], tuple(int(one) for one in written), {} if written else given, query.work(parts.clock.now())
-    )
+    work = query.work(parts.clock.now())
+    # A span of time must not move between the plan and the action, so from here on it is absolute.
+    given |= {name: iso(at) for name, at in (("since", work.since), ("until", work.until)) if at is not None}
+    return _Wanted(_ACTIONS[verb], ids, {} if ids else given, work)
+
+
+async def _choose(reports: Reports, wanted: _Wanted) -> ChosenWork:
+    if wanted.ids:
+        return await choose_named(reports, wanted.action, wanted.ids)
+    work = wanted.work
+    if work.job_id is not None:
+        work = replace(work, job_id=await reports.resolve_job(work.job_id))
+    return await choose_matching(reports, wanted.action, work)
 
 
 def _as_planned(chosen: ChosenWork, form: Query) -> ChosenWork:
     """Leave out what came after the plan was shown."""
-    last = form.text("last_id")
-    if chosen.named or last is None or not last.isdigit():
+    last = form.number("last_id")
+    if chosen.named or last is None:
         return chosen
-    plan: WorkPlan = replace(chosen.plan, last_id=min(chosen.plan.last_id, int(last)))
+    plan: WorkPlan = replace(chosen.plan, last_id=min(chosen.plan.last_id, last))
     return replace(chosen, plan=plan)
 
 
@@ -181,5 +194,7 @@ async def _carry_out(
 ) -> None:
     async with parts.access.deciding() as (reports, controls):
         async for ids in chosen.ids(reports, action):
+            if run.must_stop:
+                return
             run.changed += await change(controls, ids)
             run.seen += len(ids)

@@ -15,24 +15,69 @@ function localTimes(part) {
   }
 }
 
+const RETRY_MS = 30000;
+const LIVE = "[hx-trigger*='store-changed']";
 let paused = false;
+let missed = false;
+let changes = null;
 
-function follow() {
-  if (!document.querySelector("[hx-trigger*='store-changed']")) return;
-  const changes = new EventSource(document.body.dataset.changes);
-  changes.addEventListener("changed", () => {
-    const typing = document.activeElement && document.activeElement.matches("input, select, textarea");
-    if (!paused && !typing && !document.hidden) document.body.dispatchEvent(new Event("store-changed"));
-  });
-  window.addEventListener("pagehide", () => changes.close());
+// Whoever reads a row with the keyboard, or has chosen text in it, must not lose it to a newer one.
+function isInUse() {
+  const active = document.activeElement;
+  if (active && active.matches("input, select, textarea")) return true;
+  const part = document.querySelector(LIVE);
+  if (!part) return false;
+  if (active && part.contains(active)) return true;
+  const chosen = window.getSelection();
+  return Boolean(chosen && !chosen.isCollapsed && part.contains(chosen.anchorNode));
 }
+
+function renew() {
+  missed = paused || document.hidden || isInUse();
+  if (!missed) document.body.dispatchEvent(new Event("store-changed"));
+}
+
+function renewIfMissed() {
+  if (missed) renew();
+}
+
+// A browser has few connections to one host for all tabs: only those that somebody looks at keep a stream.
+function follow() {
+  if (!document.querySelector(LIVE) || document.hidden || changes) return;
+  const opened = new EventSource(document.body.dataset.changes);
+  changes = opened;
+  opened.addEventListener("changed", renew);
+  opened.addEventListener("error", () => {
+    if (opened.readyState !== EventSource.CLOSED || changes !== opened) return;
+    changes = null;
+    window.setTimeout(follow, RETRY_MS);
+  });
+}
+
+function unfollow() {
+  if (changes) changes.close();
+  changes = null;
+}
+
+document.addEventListener("visibilitychange", () => {
+  if (document.hidden) {
+    unfollow();
+    missed = true;
+  } else {
+    follow();
+    renewIfMissed();
+  }
+});
+document.addEventListener("focusout", () => window.setTimeout(renewIfMissed, 0));
+document.addEventListener("selectionchange", renewIfMissed);
+window.addEventListener("pagehide", unfollow);
 
 document.addEventListener("click", (event) => {
   const button = event.target.closest("[data-pause]");
   if (!button) return;
   paused = !paused;
-  button.setAttribute("aria-pressed", String(paused));
   button.textContent = paused ? "Go on" : "Pause";
+  if (!paused) renewIfMissed();
 });
 
 document.addEventListener("DOMContentLoaded", () => { localTimes(document); follow(); });
