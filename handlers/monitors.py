@@ -90,8 +90,9 @@ def check_message(event: MonitorCheckCompleted) -> Message:
     check, found = event.check, event.check.summary
     named = {"changed": found.changed, "new": found.new, "removed": found.removed, "failed": found.error}
     counts = ", ".join(f"{number} {name}" for name, number in named.items() if number) or "no differences"
+    pages = "1 page" if found.total_pages == 1 else f"{found.total_pages} pages"
     return Message(
-        headline=f"Check {one_line(check.status or 'ended', 40)}: {found.total_pages} pages, {counts}"
+        headline=f"Check {one_line(check.status or 'ended', 40)}: {pages}, {counts}"
         f" (monitor {one_line(check.monitor_id or 'not named', 60)})",
         reason=event.error and one_line(event.error, LONGEST_TEXT),
     )

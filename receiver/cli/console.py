@@ -21,6 +21,7 @@ from receiver.worker.parent_death import end_after_parent
 
 log = event_log("receiver.cli.console")
 
+_FLAGS = ("--console-host", "--console-port")
 MAX_CONNECTIONS = 250
 """More than the streams of changes that may be open, so that pages always come through."""
 GRACE = timedelta(seconds=1)
@@ -44,7 +45,9 @@ def console(with_parent: bool, **flags: object) -> int:
 
 
 async def _serve(settings: Settings, *, with_parent: bool) -> int:
-    listener = bind(settings.console_host, settings.console_port)
+    # Beside `receiver serve`, which has no flags for this, the settings choose the address.
+    host_by, port_by = ("RECEIVER_CONSOLE_HOST", "RECEIVER_CONSOLE_PORT") if with_parent else _FLAGS
+    listener = bind(settings.console_host, settings.console_port, host_by=host_by, port_by=port_by)
     app = Console(settings)
     server = make_server(
         app,

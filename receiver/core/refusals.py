@@ -34,8 +34,8 @@ _REASONS = {
     "less_than_equal": "it has to be {le} or less",
     "literal_error": "it has to be {expected}",
     "enum": "it has to be {expected}",
-    "string_too_short": "write {min_length} characters or more",
-    "string_too_long": "write {max_length} characters or fewer",
+    "string_too_short": "write {min_length} or more characters",
+    "string_too_long": "write {max_length} or fewer characters",
     "too_short": "list {min_length} or more",
     "too_long": "list {max_length} or fewer",
 }

@@ -65,8 +65,12 @@ class Server(uvicorn.Server):
         yield
 
 
-def bind(host: str, port: int) -> socket.socket:
-    """Return a bound socket. Raises ConfigurationError with advice if the address is not available."""
+def bind(host: str, port: int, *, host_by: str = "--host", port_by: str = "--port") -> socket.socket:
+    """Return a bound socket.
+
+    Raises ConfigurationError if the address is not available. Its advice names `host_by` and `port_by`, with which
+    the user chooses another one.
+    """
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -81,17 +85,17 @@ def bind(host: str, port: int) -> socket.socket:
         listener.listen(1)  # two programs may bind the same address, but only one may listen
     except OSError as exc:
         listener.close()
-        raise ConfigurationError(_explain_bind_error(exc, host, port)) from None
+        raise ConfigurationError(_explain_bind_error(exc, host, port, host_by, port_by)) from None
     return listener
 
 
-def _explain_bind_error(error: OSError, host: str, port: int) -> str:
+def _explain_bind_error(error: OSError, host: str, port: int, host_by: str, port_by: str) -> str:
     if error.errno == errno.EADDRINUSE:
-        return f"port {port} on {host} is taken by another program; choose another with --port"
+        return f"port {port} on {host} is taken by another program; choose another with {port_by}"
     if error.errno == errno.EACCES:
-        return f"port {port} needs rights that this user does not have; choose one above 1023 with --port"
+        return f"port {port} needs rights that this user does not have; choose one above 1023 with {port_by}"
     if error.errno == errno.EADDRNOTAVAIL:
-        return f"{host} is not an address of this machine; choose another with --host"
+        return f"{host} is not an address of this machine; choose another with {host_by}"
     return f"cannot listen on {host}, port {port}: {error.strerror}"
 
 

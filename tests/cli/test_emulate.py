@@ -203,7 +203,7 @@ def test_all_modules_of_the_extra_are_looked_for() -> None:
 def test_the_journal_says_when_no_emulator_answers(capsys: pytest.CaptureFixture[str]) -> None:
     """Also for an address that is none."""
     assert invoke("journal", "--url", "http://127.0.0.1:1") == 1
-    assert "is `receiver emulate` running?" in capsys.readouterr().err
+    assert "start `receiver emulate`, or say with --url where it is" in capsys.readouterr().err
     assert invoke("journal", "--url", "nonsense") == 1
     assert "no emulator answers at nonsense" in capsys.readouterr().err
 

@@ -162,6 +162,7 @@ def test_a_service_elsewhere_needs_a_public_url(
         (403, {"error": "This site is not supported"}, "the service refuses this site"),
         (429, {"error": "Rate limit exceeded, retry after 90s"}, "try again after 90 s"),
         (500, {"error": "oh\x1b[2J", "code": "UNKNOWN_ERROR"}, "the service has a fault: try again later"),
+        (500, {"error": "no host", "code": "SCRAPE_SITE_ERROR"}, "the service could not scrape this page"),
     ],
 )
 def test_a_refusal_of_the_service_has_advice(

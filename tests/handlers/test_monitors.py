@@ -154,3 +154,11 @@ def test_texts_from_outside_cannot_steer_a_terminal(caplog: pytest.LogCaptureFix
 
     assert all(line.startswith("      ") for line in text.splitlines()[1:])
     assert re.sub(r"[\n]", "", text).isprintable()
+
+
+def test_one_page_is_told_in_the_singular(caplog: pytest.LogCaptureFixture) -> None:
+    """A monitor of one page is the first that people make."""
+    event = payload("monitor.check.completed")
+    event["data"][0]["summary"]["totalPages"] = 1
+
+    assert "Check completed: 1 page, " in logged(caplog, event)

@@ -4,18 +4,30 @@ import asyncio
 import errno
 import logging
 import resource
+import socket
+from contextlib import closing
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from receiver.web.server import AcceptFailures, NeverFails, make_server
+from receiver.errors import ConfigurationError
+from receiver.web.server import AcceptFailures, NeverFails, bind, make_server
 from tests.doubles import ask, event_of
 
 NO_FILE = {
     "message": "socket.accept() out of system resource",
     "exception": OSError(errno.EMFILE, "Too many"),
 }
+
+
+def test_a_taken_port_is_refused_with_the_way_to_choose_another() -> None:
+    """The console and the endpoint have flags of their own."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
+        port = taken.getsockname()[1]
+        for given, way in (({}, "--port"), ({"port_by": "RECEIVER_CONSOLE_PORT"}, "RECEIVER_CONSOLE_PORT")):
+            with pytest.raises(ConfigurationError, match=f"{port} on 127.0.0.1 is taken.* another with {way}$"):
+                bind("127.0.0.1", port, **given)
 
 
 async def _app(scope: Any, receive: Any, send: Any) -> None: ...

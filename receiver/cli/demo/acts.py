@@ -97,7 +97,7 @@ async def crawl(stage: Stage) -> None:
 
 async def batch_scrape(stage: Stage) -> None:
     """Scrape three pages."""
-    stage.say("4. It scrapes a batch of three pages:")
+    stage.say("4. It scrapes a batch of three pages.")
     await stage.service.client.batch_scrape(stage.service.some_urls, webhook=stage.webhook())
     await stage.handled()
 

@@ -80,7 +80,8 @@ def _ask(url: str, query: dict[str, str]) -> Json:
         answer = httpx.get(url, params=query, timeout=_SECONDS, trust_env=False)
         page = answer.json()
     except (httpx.HTTPError, httpx.InvalidURL) as exc:
-        raise EmulatorUnreachable(f"no emulator answers at {url}: {exc}; is `receiver emulate` running?") from None
+        advice = "start `receiver emulate`, or say with --url where it is"
+        raise EmulatorUnreachable(f"no emulator answers at {url}: {exc}; {advice}") from None
     except ValueError:
         raise EmulatorUnreachable(f"what answers at {url} is no emulator") from None
     if answer.status_code != httpx.codes.OK or not isinstance(page, dict):

@@ -33,4 +33,6 @@ def advise(error: ServiceError) -> str:
     advice = next((words for kind, words in _WHAT_TO_DO.items() if isinstance(error, kind)), None)
     if isinstance(error, RateLimited) and error.retry_after is not None:
         advice = f"the limits of your plan are reached: try again after {error.retry_after.total_seconds():.0f} s"
+    if isinstance(error, ServerError) and (error.code or "").startswith("SCRAPE_"):
+        advice = "the service could not scrape this page"
     return str(error) if advice is None else f"{error}: {advice}"

@@ -205,6 +205,7 @@ class Emulator:
             faults=self.faults,
             ledger=base.ledger,
             outbox=base.outbox,
+            operations=frozenset({"*", *(name for one in operations for name in (one.path, one.limit))}),
             resets=[*(one.reset for one in parts), forget_rest],
             settled=self.settled,
         )

@@ -90,7 +90,7 @@ async def test_a_paused_handler_and_a_refused_request_need_somebody(browser: Bro
 
     assert "2 things need you." in page
     assert "one is paused" in page
-    assert "1 requests in quarantine since yesterday: malformed" in page
+    assert "1 request in quarantine in the last 24 hours: malformed" in page
 
 
 async def test_a_list_goes_on_behind_its_last_row(browser: Browser, opened: Opened) -> None:

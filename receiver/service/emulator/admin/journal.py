@@ -42,7 +42,7 @@ class JournalEntry:
     body: str
     """The JSON body, without the values of headers, cut if it is long; empty without one."""
     error: str | None
-    """The text of the answer, if it was an error."""
+    """The text of the answer, if it was an error; a text that says nothing has the first detail with it."""
     code: str | None
     """The code of the answer, if it was an error that has one."""
     seconds: float
@@ -98,7 +98,7 @@ class Journal:
                 status=status,
                 team=team,
                 body=_shown(body),
-                error=_text(answer.get("error")) if failed else None,
+                error=_reason(answer) if failed else None,
                 code=_text(answer.get("code")) if failed else None,
                 seconds=seconds,
                 faked=faked,
@@ -147,6 +147,15 @@ def _masked(value: Any, left: list[int]) -> Any:
 
 def _hidden(value: Any) -> Any:
     return dict.fromkeys(value, _HIDDEN) if isinstance(value, dict) else _HIDDEN
+
+
+def _reason(answer: Mapping[str, Any]) -> str | None:
+    """Return the text of an answer. `Bad Request` alone does not say what is wrong: the first detail does."""
+    text = _text(answer.get("error"))
+    match answer.get("details"):
+        case [{"path": list() as path, "message": str() as message}, *_] if text and message not in text:
+            return f"{text}: {'.'.join(map(str, path))}: {message}" if path else f"{text}: {message}"
+    return text
 
 
 def _text(value: object) -> str | None:

@@ -22,7 +22,7 @@ from receiver.service.emulator.clock import EmulatorClock
 from receiver.service.emulator.failures import CallRefused
 from receiver.service.emulator.times import wire_time
 from receiver.service.emulator.webhooks.table import DeliveryRecord
-from receiver.service.emulator.wire.issues import read_body
+from receiver.service.emulator.wire.issues import custom_issue, read_body, refusal
 from receiver.service.emulator.wire.policy import RequestPolicy
 
 Json = dict[str, Any]
@@ -30,6 +30,9 @@ Handle = Callable[[Json, Mapping[str, str]], Awaitable[Json]]
 
 _POLICY = RequestPolicy()
 _MOST_ROWS = 1_000
+_NO_OPERATION = (
+    "operation: no call is {!r}; write a rate limit such as 'scrape', a path such as '/v2/crawl/{{id}}', or '*'"
+)
 _LONGEST_WAIT = 30.0
 """Real seconds for what a moved clock has woken."""
 
@@ -66,6 +69,8 @@ class AdminOperations:
     """The credits."""
     outbox: DeliveryList
     """The webhooks."""
+    operations: frozenset[str]
+    """What a fault of the API may name: limits and paths."""
     resets: Sequence[Callable[[], Awaitable[object]]] = field(default_factory=tuple)
     """Forget everything, each in its part."""
     settled: Callable[[], Awaitable[object]] = _nothing_runs
@@ -136,6 +141,8 @@ class AdminOperations:
             self.faults.jobs.append(JobFault(**read_body(JobFaultBody, body, _POLICY).model_dump()))
         else:
             call = read_body(CallFaultBody, body, _POLICY)
+            if call.operation not in self.operations:
+                raise refusal([custom_issue(_NO_OPERATION.format(call.operation), "operation")])
             self.faults.calls.append(CallFault(**call.model_dump()))
         return await self._list_faults(body, query)
 

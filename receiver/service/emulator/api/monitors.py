@@ -110,6 +110,6 @@ def _choice(call: ApiCall, allowed: tuple[str, ...]) -> str | None:
 
 
 def _bad_request(name: str, expected: str) -> CallRefused:
-    message = f"{name}: {expected}"
+    message = f"{name}: it has to be {expected}"
     details = [{"code": "custom", "path": [name], "message": message}]
     return CallRefused(400, message, code="BAD_REQUEST", details=details)

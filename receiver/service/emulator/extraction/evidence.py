@@ -9,7 +9,7 @@ from receiver.service.emulator.extraction.blocks import PageBlocks, blocks_of_ma
 from receiver.service.emulator.extraction.coercion import MISSING
 from receiver.service.emulator.extraction.marks import MarkReader
 from receiver.service.emulator.extraction.names import key_of, likeness, synonyms_of, words_of
-from receiver.service.emulator.extraction.phrases import phrases
+from receiver.service.emulator.extraction.phrases import mail_address, phrases
 from receiver.service.emulator.extraction.reading import BlockReader
 from receiver.service.emulator.extraction.source import ExtractionSource
 from receiver.service.emulator.extraction.structured import DataItem, MicrodataReader, json_ld_items
@@ -181,6 +181,7 @@ def _records(
         Record(_pairs(blocks), trust=1),
         Record(phrases(blocks.lines), trust=2),
         Record({name: value for name, value in marks.fields.items() if name != "title"}, trust=3),
+        Record({} if (mail := mail_address(blocks.lines)) is None else {"email": mail}, trust=4),
         Record(_own(source, blocks), trust=4),
         Record(tags, trust=5),
     ]

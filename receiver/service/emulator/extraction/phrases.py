@@ -1,4 +1,4 @@
-"""Sentences of a page that say who wrote it and when: `By Ann Lee`, `Veröffentlicht am 3. August 2026`."""
+"""Sentences that say who wrote a page and when, and how to reach somebody: `By Ann Lee`, `Ask a@example.com`."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -15,6 +15,7 @@ _BYLINE = re.compile(rf"(?:(?i:written by|by|von|par))\s+{_NAME}\s*(?:[|·•,\u
 _PUBLISHED = re.compile(
     r"(?i)\b(?:published|posted|veröffentlicht|erschienen|publié)e?\s*(?:on|am|le)?:?\s+(?P<rest>.{6,60})"
 )
+_MAIL = re.compile(r"(?<![\w.+@-])[\w.+-]{1,64}@(?!\dx\.)(?:[\w-]{1,63}\.){1,8}[^\W\d_]{2,24}(?![\w@-])")
 _UPDATED = re.compile(r"(?i)\b(?:updated|aktualisiert|mis à jour)\s*(?:on|am|le)?:?\s+(?P<rest>.{6,60})")
 
 
@@ -26,6 +27,15 @@ def phrases(lines: Iterable[str]) -> dict[str, str]:
             for name, value in _of_line(line):
                 found.setdefault(name, value)
     return found
+
+
+def mail_address(lines: Iterable[str]) -> str | None:
+    """Return the e-mail address that lines of a page show. If they show several, none of them is *the* address."""
+    shown = (line for line in lines if "@" in line)
+    found: dict[str, str] = {}
+    for told in (told for line in islice(shown, MAX_LINES) for told in _MAIL.findall(line)):
+        found.setdefault(told.lower(), told)
+    return next(iter(found.values())) if len(found) == 1 else None
 
 
 def _of_line(line: str) -> Iterator[tuple[str, str]]:

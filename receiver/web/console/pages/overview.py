@@ -120,8 +120,8 @@ def _concerns(
             )
     if quarantined:
         reasons = ", ".join(sorted({one.reason for one in quarantined}))
-        number = f"{len(quarantined)}{'+' * (len(quarantined) == _LATEST)}"
-        yield Concern("warn", f"{number} requests in quarantine since yesterday: {reasons}", "/quarantine?since=1d")
+        number = f"{_LATEST}+ requests" if len(quarantined) == _LATEST else counted(len(quarantined), "request")
+        yield Concern("warn", f"{number} in quarantine in the last 24 hours: {reasons}", "/quarantine?since=1d")
 
 
 def _late_workers(workers: Sequence[WorkerReport], now: datetime) -> Iterator[Concern]:

@@ -208,6 +208,34 @@ async def test_a_wrong_fault_is_refused(body: dict[str, Any]) -> None:
     assert (answer.status_code, answer.json()["code"], listed) == (400, "BAD_REQUEST", [])
 
 
+async def test_a_fault_of_an_unknown_operation_is_refused() -> None:
+    """It would wait for ever."""
+    async with echo_world() as world:
+        answer = await world.client.post("/_emulator/faults", json={"operation": "dance", "status": 500})
+
+    assert answer.status_code == 400
+    assert "operation: no call is 'dance'" in answer.json()["error"]
+
+
+def test_the_journal_says_what_was_wrong_with_a_request() -> None:
+    """`Bad Request` alone does not."""
+    journal = Journal()
+    details = [{"path": ["formats", 0], "message": "no such format"}]
+    journal.add(
+        at=NOON,
+        method="POST",
+        path="/v2/scrape",
+        status=400,
+        team=None,
+        body={},
+        answer={"success": False, "error": "Bad Request", "details": details},
+        seconds=0.1,
+        faked=False,
+    )
+
+    assert journal.entries()[0].error == "Bad Request: formats.0: no such format"
+
+
 async def test_faults_of_webhooks_reach_the_outbox() -> None:
     """Late, twice, or never."""
     async with echo_world() as world:

@@ -205,3 +205,21 @@ def test_without_a_schema_the_words_of_the_prompt_are_looked_up(prompt: str, dat
 
     assert result.data == data
     assert result.warnings
+
+
+@pytest.mark.parametrize(
+    ("html", "mail"),
+    [
+        ("<p>Contact: sales@acme.example</p>", "sales@acme.example"),
+        ("<p>Write to <b>Info@acme.example</b>, or call.</p><p>info@acme.example.</p>", "Info@acme.example"),
+        ("<footer>a.b+c@mail.acme.example · Berlin</footer>", "a.b+c@mail.acme.example"),
+        ("<p>sales@acme.example</p><p>help@acme.example</p>", None),
+        ("<p>icon@2x.png, @acme and a@b</p>", None),
+        ("<p>sales@acme.example</p><a href='mailto:help@acme.example'>Help</a>", "help@acme.example"),
+    ],
+)
+def test_the_only_mail_address_in_the_text_is_the_one_of_the_page(html: str, mail: str | None) -> None:
+    """Between several nothing says which one is meant, unless a link or a label does."""
+    result = found(f"<h1>Acme</h1>{html}", {"title": TEXT, "email": TEXT})
+
+    assert result.data["email"] == mail

@@ -168,7 +168,7 @@ async def test_a_monitor_that_is_not_there_is_refused(name: str, case: str) -> N
             await getattr(one.operations, name)(call)
 
     assert refused.value.status == (400 if case == "no UUID" else 404)
-    assert refused.value.error == ("id: a UUID" if case == "no UUID" else "Monitor not found")
+    assert refused.value.error == ("id: it has to be a UUID" if case == "no UUID" else "Monitor not found")
 
 
 async def test_lists_are_paged_and_the_newest_comes_first() -> None:
