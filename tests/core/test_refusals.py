@@ -25,7 +25,7 @@ from receiver.core.refusals import plain_reason
         (Annotated[timedelta, Field(gt=timedelta(0))], timedelta(0), "it has to be more than 0s"),
         (Annotated[timedelta, Field(lt=timedelta(seconds=10))], timedelta(hours=1), "it has to be less than 10s"),
         (Literal["skip", "only"], "x", "it has to be 'skip' or 'only'"),
-        (Annotated[str, Field(max_length=2)], "abc", "write 2 characters or fewer"),
+        (Annotated[str, Field(max_length=2)], "abc", "write 2 or fewer characters"),
         (Annotated[tuple[int, ...], Field(min_length=1)], (), "list 1 or more"),
     ],
 )

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import signal
 import subprocess
 import tempfile
 import time
@@ -58,7 +57,7 @@ def running_pooler(program: str, url: str) -> Iterator[str]:
         _wait_for(through.partition("?")[0])
         yield through
     finally:
-        process.send_signal(signal.SIGQUIT)
+        process.kill()  # a shell in the background makes its programs ignore SIGQUIT and SIGINT
         process.wait()
         shutil.rmtree(folder)
 

@@ -51,8 +51,7 @@ class OverviewPage:
 
     async def _show(self, request: Request) -> Response:
         now = self._parts.clock.now()
-        counted_handlers = await self._parts.handlers.get()
-        handlers = counted_handlers or ()
+        handlers = await self._parts.handlers.wait()
         async with self._parts.access.reading() as reports:
             backlog = await reports.backlog(now)
             facts = await reports.facts()
@@ -73,14 +72,11 @@ class OverviewPage:
             "backlog": backlog,
             "facts": facts,
             "handlers": handlers,
-            "is_read": counted_handlers is not None,
-            "activity": await self._parts.activity.get() or (),
+            "activity": await self._parts.activity.wait(),
             "workers": workers,
             "late": {one.sign.name for one in workers if one.is_late(now)},
             "waiting": {one.name: waiting_items(one) for one in handlers},
-            "dead_count": None
-            if counted_handlers is None
-            else sum(one.counts.get(WorkState.DEAD, 0) for one in handlers),
+            "dead_count": sum(one.counts.get(WorkState.DEAD, 0) for one in handlers),
             "rows": rows,
             "jobs": jobs,
             "job_warnings": {one.job_id: warnings(one, now=now) for one in jobs},
