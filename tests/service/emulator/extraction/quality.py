@@ -94,7 +94,7 @@ def told(name: str, pages: Sequence[MadePage]) -> str:
 
 def main(arguments: Sequence[str]) -> None:
     """Print how many values of each made page the rules find. It takes a second."""
-    argparse.ArgumentParser(prog="python -m tests.proofs extraction", description=main.__doc__).parse_args(
-        arguments
-    )
+    parser = argparse.ArgumentParser(prog="python -m tests.proofs extraction", description=main.__doc__)
+    parser.add_argument("--short", action="store_true", help="The same: it takes some seconds.")
+    parser.parse_args(arguments)
     sys.stdout.write(f"{told('made pages', PAGES)}\n{told('pages made after the rules', UNSEEN)}\n")
