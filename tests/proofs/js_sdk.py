@@ -24,7 +24,7 @@ _INSTALL_SECONDS = 600
 def main(arguments: Sequence[str]) -> None:
     """Run the suite and say what came of it. Ends the program if a test fails, or if too few were found.
 
-    Without npm it is skipped, and outside of CI also if npm reaches no registry; one line says so.
+    Without npm, or where npm reaches no registry, it is skipped, and one line says so.
     """
     parser = argparse.ArgumentParser(prog="python -m tests.proofs js-sdk", description=__doc__)
     parser.add_argument("--short", action="store_true", help="The same: it takes some two minutes.")
