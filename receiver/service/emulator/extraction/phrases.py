@@ -1,4 +1,4 @@
-"""Sentences that say who wrote a page and when, and how to reach somebody: `By Ann Lee`, `Ask a@example.com`."""
+"""Sentences that say who wrote a page and when, and how to reach somebody: `By Person One`, `Ask a@example.com`."""
 
 import re
 from collections.abc import Iterable, Iterator

@@ -10,11 +10,11 @@ ARTICLES = (
         "<main><h1>Harbour reopens</h1><p>The harbour opened again on Monday.</p></main>",
         {"headline": "text", "author": "text", "published": "date", "modified": "date", "publisher": "text",
          "section": "text", "tags": ["text"]},
-        {"headline": "Harbour reopens after storm", "author": "Ann Lee", "published": "2026-08-03",
+        {"headline": "Harbour reopens after storm", "author": "Person One", "published": "2026-08-03",
          "modified": "2026-08-04", "publisher": "Coast Daily", "section": "Local", "tags": ["harbour", "storm"]},
         head=json_ld(
             '{"@type":"NewsArticle","headline":"Harbour reopens after storm","datePublished":"2026-08-03T07:30:00Z",'
-            '"dateModified":"2026-08-04T09:00:00Z","author":[{"@type":"Person","name":"Ann Lee"}],'
+            '"dateModified":"2026-08-04T09:00:00Z","author":[{"@type":"Person","name":"Person One"}],'
             '"publisher":{"@type":"Organization","name":"Coast Daily"},"articleSection":"Local",'
             '"keywords":["harbour","storm"]}'
         ),
@@ -24,34 +24,34 @@ ARTICLES = (
         "<main><h1>On slow bread</h1><p>Bread takes time.</p></main>",
         {"title": "text", "author": "text", "published_at": "date", "description": "text", "image": "url",
          "reading_time": "text"},
-        {"title": "On slow bread", "author": "Tom Hale", "published_at": "2026-05-09",
+        {"title": "On slow bread", "author": "Person Two", "published_at": "2026-05-09",
          "description": "Why bread takes time.", "image": "https://img.example/bread.jpg", "reading_time": None},
-        head="""<meta property="og:title" content="On slow bread"><meta name="author" content="Tom Hale">
+        head="""<meta property="og:title" content="On slow bread"><meta name="author" content="Person Two">
         <meta property="article:published_time" content="2026-05-09T10:00:00+02:00">
         <meta name="description" content="Why bread takes time.">
         <meta property="og:image" content="https://img.example/bread.jpg">""",
     ),
     MadePage(
         "post with a byline",
-        """<main><article><h1>Notes on hinges</h1><p class="byline">By Jane Doe</p>
+        """<main><article><h1>Notes on hinges</h1><p class="byline">By Person Three</p>
         <p><time datetime="2026-03-14">March 14, 2026</time></p><p>Hinges are old. They turn.</p></article></main>""",
         {"title": "text", "author": "text", "date": "date", "comments": "whole"},
-        {"title": "Notes on hinges", "author": "Jane Doe", "date": "2026-03-14", "comments": None},
+        {"title": "Notes on hinges", "author": "Person Three", "date": "2026-03-14", "comments": None},
     ),
     MadePage(
         "German article",
-        """<main><article><h1>Der leise Fluss</h1><p class="autor">Von Max Muster</p>
+        """<main><article><h1>Der leise Fluss</h1><p class="autor">Von Person Vier</p>
         <p>Veröffentlicht am 3. August 2026</p><p>Rubrik: Natur</p><p>Der Fluss ist leise.</p></article></main>""",
         {"title": "text", "author": "text", "published": "date", "category": "text"},
-        {"title": "Der leise Fluss", "author": "Max Muster", "published": "2026-08-03", "category": "Natur"},
+        {"title": "Der leise Fluss", "author": "Person Vier", "published": "2026-08-03", "category": "Natur"},
         language="de",
     ),
     MadePage(
         "French post",
-        """<main><article><h1>Le pain du matin</h1><p class="meta">Publié le 12 mars 2026 par Claire Dubois</p>
+        """<main><article><h1>Le pain du matin</h1><p class="meta">Publié le 12 mars 2026 par Personne Cinq</p>
         <p>Catégorie : Cuisine</p><p>Le pain attend.</p></article></main>""",
         {"title": "text", "author": "text", "published": "date", "category": "text"},
-        {"title": "Le pain du matin", "author": "Claire Dubois", "published": "2026-03-12", "category": "Cuisine"},
+        {"title": "Le pain du matin", "author": "Personne Cinq", "published": "2026-03-12", "category": "Cuisine"},
         language="fr",
     ),
     MadePage(

@@ -29,12 +29,12 @@ COMPANIES = (
     ),
     MadePage(
         "company profile",
-        """<main><h1>Harbour Cycles</h1><p>Founded: 2011</p><p>Employees: 42</p><p>CEO: Ruth Ames</p>
+        """<main><h1>Harbour Cycles</h1><p>Founded: 2011</p><p>Employees: 42</p><p>CEO: Person One</p>
         <p>Revenue: $3.5 million</p><h2>Mission</h2><p>Bikes that last.</p><h2>Offices</h2><ul><li>Leith</li>
         <li>Hull</li></ul></main>""",
         {"company": "text", "founded": "whole", "employees": "whole", "ceo": "text", "revenue": "number",
          "mission": "text", "offices": ["text"], "stock_symbol": "text"},
-        {"company": "Harbour Cycles", "founded": 2011, "employees": 42, "ceo": "Ruth Ames", "revenue": 3500000,
+        {"company": "Harbour Cycles", "founded": 2011, "employees": 42, "ceo": "Person One", "revenue": 3500000,
          "mission": "Bikes that last.", "offices": ["Leith", "Hull"], "stock_symbol": None},
     ),
     MadePage(

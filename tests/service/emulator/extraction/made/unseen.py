@@ -79,13 +79,13 @@ UNSEEN = (
     ),
     MadePage(
         "team page",
-        """<main><h1>Our team</h1><div class="person"><img src="/t/1.jpg"><h4>Ruth Ames</h4><p class="role">CEO</p>
-        <a href="mailto:ruth@cycles.example">E-mail</a></div><div class="person"><img src="/t/2.jpg"><h4>Bo Lind</h4>
-        <p class="role">Mechanic</p><a href="mailto:bo@cycles.example">E-mail</a></div></main>""",
+        """<main><h1>Our team</h1><div class="person"><img src="/t/1.jpg"><h4>Person One</h4><p class="role">CEO</p>
+        <a href="mailto:one@cycles.example">E-mail</a></div><div class="person"><img src="/t/2.jpg"><h4>Person Two</h4>
+        <p class="role">Mechanic</p><a href="mailto:two@cycles.example">E-mail</a></div></main>""",
         {"team": [{"name": "text", "role": "text", "email": "text"}]},
         {"team": [
-            {"name": "Ruth Ames", "role": "CEO", "email": "ruth@cycles.example"},
-            {"name": "Bo Lind", "role": "Mechanic", "email": "bo@cycles.example"},
+            {"name": "Person One", "role": "CEO", "email": "one@cycles.example"},
+            {"name": "Person Two", "role": "Mechanic", "email": "two@cycles.example"},
         ]},
     ),
     MadePage(
