@@ -15,6 +15,7 @@ import pytest
 from tests.doubles import body_of
 from tests.process.harness import Deployment, Serving, post
 from tests.process.test_console import address
+from tests.web.console.browsing import PAGES
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 playwright = pytest.importorskip("playwright.async_api", reason="playwright is not installed")
@@ -37,19 +38,6 @@ def save(event):
 def tell(event):
     pass
 """
-PAGES = (
-    "/",
-    "/deliveries",
-    "/jobs",
-    "/dead",
-    "/work-items",
-    "/handlers",
-    "/quarantine",
-    "/monitors",
-    "/drift",
-    "/simulator",
-    "/settings",
-)
 
 
 class Tab:

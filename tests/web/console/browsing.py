@@ -8,6 +8,20 @@ from typing import Any
 import httpx
 
 BASE = "http://127.0.0.1:8001"
+PAGES = (
+    "/",
+    "/deliveries",
+    "/jobs",
+    "/dead",
+    "/work-items",
+    "/handlers",
+    "/quarantine",
+    "/monitors",
+    "/drift",
+    "/simulator",
+    "/settings",
+)
+"""The pages that the head of each page names."""
 _TOKEN = re.compile(r'name="token" value="([0-9a-f]+)"')
 
 

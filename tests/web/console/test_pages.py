@@ -9,23 +9,10 @@ from receiver.core.types import HandlerSwitch
 from receiver.web.console.filters import PAGE_SIZE
 from tests.doubles import NOON, body_of, delivery
 from tests.stores.opened import DEAD, DONE, ONE, TWO, Opened, ended
-from tests.web.console.browsing import Browser, links
+from tests.web.console.browsing import PAGES, Browser, links
 from tests.web.console.conftest import MakeBrowser
 
-EVERY_PAGE: tuple[str, ...] = (
-    "/",
-    "/deliveries",
-    "/jobs",
-    "/dead",
-    "/work-items",
-    "/handlers",
-    "/quarantine",
-    "/monitors",
-    "/drift",
-    "/simulator",
-    "/actions",
-)
-EVERY_PAGE += ("/settings", "/sign-in")
+EVERY_PAGE = (*PAGES, "/actions", "/sign-in")
 
 
 @pytest.mark.parametrize("path", EVERY_PAGE)

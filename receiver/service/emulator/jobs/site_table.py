@@ -4,7 +4,7 @@ import sqlite3
 from collections.abc import Iterable
 
 from receiver.service.emulator.jobs.records import WaitingPage
-from receiver.service.emulator.jobs.table import FoundLink
+from receiver.service.emulator.jobs.table import FoundLink, choose_new
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS site_crawls (
@@ -47,24 +47,17 @@ def begin_crawl(connection: sqlite3.Connection, crawl: str, seed: FoundLink, lim
 def add_links(connection: sqlite3.Connection, crawl: str, links: Iterable[FoundLink], depth: int) -> int:
     """Take up the links that are new, first come, first served, and return how many were looked at.
 
-    Those behind have found no place: the crawl is at its limit. A page that failed has given its place back.
+    Those behind have found no place: the crawl is at its limit.
     """
     row = connection.execute("SELECT found, failed, page_limit FROM site_crawls WHERE id = ?", (crawl,)).fetchone()
     if row is None:  # a reset has forgotten the crawl
         return 0
-    found, most = row["found"], row["page_limit"] + row["failed"]
-    looked_at = 0
-    for link in links:
-        if found >= most:
-            break
-        looked_at += 1
-        if take_key(connection, crawl, link.key):
-            found += 1
-            connection.execute(
-                "INSERT INTO site_crawl_pages (crawl, number, url, depth) VALUES (?, ?, ?, ?)",
-                (crawl, found, link.url, depth),
-            )
-    connection.execute("UPDATE site_crawls SET found = ? WHERE id = ?", (found, crawl))
+    taken, looked_at = choose_new(links, row, lambda key: take_key(connection, crawl, key))
+    connection.executemany(
+        "INSERT INTO site_crawl_pages (crawl, number, url, depth) VALUES (?, ?, ?, ?)",
+        ((crawl, number, link.url, depth) for number, link in enumerate(taken, start=row["found"] + 1)),
+    )
+    connection.execute("UPDATE site_crawls SET found = found + ? WHERE id = ?", (len(taken), crawl))
     return looked_at
 
 

@@ -1,7 +1,7 @@
 """The tables of jobs and their pages. Every function runs inside of a transaction of the state database."""
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -129,19 +129,33 @@ def add_links(connection: sqlite3.Connection, seq: int, links: Iterable[FoundLin
     row = connection.execute("SELECT found, failed, page_limit, state FROM jobs WHERE seq = ?", (seq,)).fetchone()
     if row is None or row["state"] != EmulatedJobState.SCRAPING:
         return 0
-    found, most = row["found"], row["page_limit"] + row["failed"]
+    taken, looked_at = choose_new(links, row, lambda key: take_key(connection, seq, key))
+    connection.executemany(
+        "INSERT INTO job_pages (job, number, url, depth) VALUES (?, ?, ?, ?)",
+        ((seq, number, link.url, depth) for number, link in enumerate(taken, start=row["found"] + 1)),
+    )
+    connection.execute("UPDATE jobs SET found = found + ? WHERE seq = ?", (len(taken), seq))
+    return looked_at
+
+
+def choose_new(
+    links: Iterable[FoundLink], crawl: sqlite3.Row, take: Callable[[str], bool]
+) -> tuple[Sequence[FoundLink], int]:
+    """Return the links for which a crawl has a place and whose keys `take` takes, and how many were looked at.
+
+    `crawl` has the numbers of pages that were `found` and that `failed`, and its `page_limit`. A page that failed
+    has given its place back.
+    """
+    free = crawl["page_limit"] + crawl["failed"] - crawl["found"]
+    taken: list[FoundLink] = []
     looked_at = 0
     for link in links:
-        if found >= most:
+        if len(taken) >= free:
             break
         looked_at += 1
-        if take_key(connection, seq, link.key):
-            found += 1
-            connection.execute(
-                "INSERT INTO job_pages (job, number, url, depth) VALUES (?, ?, ?, ?)", (seq, found, link.url, depth)
-            )
-    connection.execute("UPDATE jobs SET found = ? WHERE seq = ?", (found, seq))
-    return looked_at
+        if take(link.key):
+            taken.append(link)
+    return taken, looked_at
 
 
 def add_blocked(connection: sqlite3.Connection, seq: int, urls: Iterable[str]) -> None:
