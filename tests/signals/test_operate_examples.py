@@ -19,8 +19,8 @@ from receiver.signals import contracts as signals
 from receiver.signals.metrics.intake import IntakeMetrics
 from receiver.signals.metrics.work import WorkMetrics
 from tests.doubles import NOON
-from tests.signals.test_intake_metrics import Figures, accepted, duplicated
 from tests.signals.exposition import SECOND
+from tests.signals.test_intake_metrics import Figures, accepted, duplicated
 from tests.signals.test_work_metrics import BACKLOG, INDEX, FakeReports, failed, reader
 
 FOLDER = Path(__file__).parents[2] / "examples" / "operate"
