@@ -64,6 +64,7 @@ def _topic(name: str) -> Topic:
     return Topic(name, title.removeprefix("# "), summary)
 
 
+@cache
 def read_topic(name: str) -> str:
     """Return the Markdown of a topic of TOPICS, with the parts that are made from the code.
 
