@@ -19,6 +19,7 @@ _COMMANDS = {
     "demo": "receiver.cli.demo.command:demo",
     "new": "receiver.cli.new:new",
     "check": "receiver.cli.check:check",
+    "guide": "receiver.cli.guide:guide",
     "backup": "receiver.cli.backup:backup",
     "restore": "receiver.cli.restore:restore",
     "store": "receiver.cli.store.group:store",

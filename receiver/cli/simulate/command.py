@@ -30,6 +30,8 @@ _SUBCOMMANDS = LazyGroup(
 class _Simulate(click.Command):
     """Runs a subcommand if its name comes first. A click group could not take a scenario in that place."""
 
+    subcommands = _SUBCOMMANDS
+
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:

@@ -1,0 +1,69 @@
+"""`receiver guide`: the guide, in the terminal or as Markdown."""
+
+import re
+import sys
+
+import click
+from click.shell_completion import CompletionItem
+
+from receiver.cli.common.output import write_line
+from receiver.core.guide import TOPICS, read_topic, topic_link, topics
+from receiver.core.text import did_you_mean, resembling
+
+_WIDEST = 100
+"""Columns: longer lines are hard to read."""
+_LINK = re.compile(r"\[([^\]]+)\]\(([^)\s]+)\)")
+
+
+def _complete_topic(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    from receiver.cli.common.names import completed  # loads the settings, which the guide need not
+
+    return completed(TOPICS, incomplete)
+
+
+@click.command()
+@click.argument("topic", required=False, shell_complete=_complete_topic)
+@click.option("--list", "only_list", is_flag=True, help="List the topics, as without TOPIC.")
+def guide(topic: str | None, only_list: bool) -> None:
+    """Show the guide: handlers, tests, deployment, operation.
+
+    On a terminal the topic is formatted, and $PAGER shows it. A pipe or a file gets plain Markdown.
+    """
+    if topic is None or only_list:
+        for one in topics():
+            write_line(f"{one.name:<{max(map(len, TOPICS))}}  {one.summary}")
+    elif topic not in TOPICS:
+        close = did_you_mean(_meant(topic)) or "; `receiver guide` lists them"
+        raise click.UsageError(f"The guide has no topic {topic!r}{close}")
+    elif is_terminal():
+        click.echo_via_pager(_formatted(read_topic(topic)))
+    else:
+        write_line(read_topic(topic).rstrip("\n"))
+
+
+def is_terminal() -> bool:
+    """Tell whether somebody reads standard output on a terminal."""
+    return sys.stdout.isatty()
+
+
+def _meant(wrong: str) -> list[str]:
+    """Return the topics whose name resembles a wrong one, else those with this word in the title."""
+    word = wrong.lower()
+    return resembling(word, TOPICS) or [one.name for one in topics() if word in one.title.lower().split()]
+
+
+def _formatted(text: str) -> str:
+    """Return Markdown as a terminal shows it. A link to a topic names the command that shows the topic."""
+    from rich.console import Console  # a pipe needs neither
+    from rich.markdown import Markdown
+
+    console = Console(force_terminal=True)
+    console.width = min(console.width, _WIDEST)
+    with console.capture() as captured:
+        console.print(Markdown(_LINK.sub(_as_command, text), hyperlinks=False))
+    return captured.get()
+
+
+def _as_command(link: re.Match[str]) -> str:
+    target = topic_link(link[2])
+    return link[0] if target is None else f"{link[1]} (`receiver guide {target.topic}`)"
