@@ -4,6 +4,7 @@
     fuzz         a million mutated requests: one right answer to each, nothing lost, bounded memory
     kill         SIGKILL at any moment loses nothing that was acknowledged
     machines     the same with PostgreSQL, three web processes and three workers, whose server breaks too
+    failover     the primary of two PostgreSQL servers is lost: what was acknowledged, and goes on
     soak         hours of load and restarts: nothing is lost, and memory and open files stay bounded
     sdk          the end-to-end suite of the service's SDK, against the emulator
     extraction   how much of forty made pages the rules find, and how much of it is right
@@ -18,7 +19,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
-from tests.proofs import attacks, depth, fuzz, js_sdk, kill, machines, sdk, soak
+from tests.proofs import attacks, depth, failover, fuzz, js_sdk, kill, machines, sdk, soak
 from tests.service.emulator.extraction import quality
 
 PROOFS: dict[str, Callable[[Sequence[str]], None]] = {
@@ -26,6 +27,7 @@ PROOFS: dict[str, Callable[[Sequence[str]], None]] = {
     "fuzz": fuzz.main,
     "kill": kill.main,
     "machines": machines.main,
+    "failover": failover.main,
     "soak": soak.main,
     "sdk": sdk.main,
     "extraction": quality.main,

@@ -242,17 +242,27 @@ async def test_what_is_retried_while_it_is_pruned_stays_whole(gate: Gate) -> Non
 
 
 async def test_transactions_that_wait_for_each_other_are_run_again(gate: Gate, postgres_url: str) -> None:
-    """A stranger locks two items in the other order. The server ends one of the two, and the worker tries again."""
+    """A stranger locks items in the other order. The server ends the worker's transaction, which is tried again.
+
+    It ends whoever waits for a second when each waits for the other. The stranger would wait for an hour.
+    """
     async with workers(gate, 1) as (opened, (queue,)):
-        first, second = await opened.items(2, claim=True)
-        with PostgresTables(postgres_url).connect() as stranger:
-            stranger.execute(f"BEGIN; SELECT 1 FROM work_items WHERE id = {second} FOR UPDATE".encode())
-            settling = asyncio.create_task(queue.settle([ended(first), ended(second)]))
+        first, second, third = await opened.items(3, claim=True)
+        tables = PostgresTables(postgres_url)
+        lock = "SELECT 1 FROM work_items WHERE id = {} FOR UPDATE"
+        with tables.connect() as other, tables.connect() as stranger:
+            stranger.execute(f"SET application_name = '{tables.schema}'; SET deadlock_timeout = '1h'".encode())
+            other.execute(f"BEGIN; {lock.format(second)}".encode())
+            stranger.execute(f"BEGIN; {lock.format(third)}".encode())
+            settling = asyncio.create_task(queue.settle([ended(one) for one in (first, second, third)]))
             await gate.until_waiting(1)
-            lock = f"SELECT 1 FROM work_items WHERE id = {first} FOR UPDATE".encode()
-            await asyncio.to_thread(stranger.execute, lock)
-            stranger.execute("ROLLBACK")
-        assert await settling == [True, True]
+            locking = asyncio.create_task(asyncio.to_thread(stranger.execute, lock.format(first).encode()))
+            await gate.until_waiting(2)
+            other.execute(b"ROLLBACK")
+            await soon(locking)
+            assert not settling.done()
+            stranger.execute(b"ROLLBACK")
+        assert await soon(settling) == [True, True, True]
 
 
 async def test_claims_settlements_and_operators_beside_each_other_leave_every_lane_sound(gate: Gate) -> None:
