@@ -87,8 +87,8 @@ class FailoverProof:
         """Lose the primary under load, then check what is there."""
         async with AsyncExitStack() as stack:
             web = [await stack.enter_async_context(self._deployment.serve("--no-worker")) for _ in range(_EACH)]
-            for _ in range(_EACH):
-                worker = await stack.enter_async_context(self._deployment.start("work"))
+            workers = [await stack.enter_async_context(self._deployment.start("work")) for _ in range(_EACH)]
+            for worker in workers:
                 await worker.line("worker_started")
             pairs = list(zip(self._loads, web, strict=True))
             sending = [asyncio.create_task(load.run(one.port, connections=_CONNECTIONS)) for load, one in pairs]
@@ -98,7 +98,10 @@ class FailoverProof:
                 await self._acknowledge(_BEFORE)
             finally:
                 await asyncio.gather(*map(cancelled, sending))
-            await self._finish(web)
+            try:
+                await self._finish(web)
+            except AssertionError as exc:
+                raise AssertionError("\n\n".join([str(exc), *(one.end for one in (*web, *workers))])) from exc
 
     def summary(self) -> str:
         """Say what was done and found."""
