@@ -4,9 +4,9 @@ A few workers share a store. They claim, run, settle late or never, crash, stop 
 the clock is set to and fro and operators decide. After each step the store has to say what the model of the rules
 says, and at the end, with everybody well again, nothing may be left over.
 
-RULES_EXAMPLES is how many runs each store gets; PostgreSQL gets a quarter of them, as each takes longer there. Set,
-the runs are new ones each time: `RULES_EXAMPLES=5000 pytest tests/flows/test_dispatch_rules.py`. Without it they are
-few and always the same.
+RULES_EXAMPLES is how many runs each store gets; PostgreSQL gets a quarter of them, as each takes longer there.
+Set, the runs are new ones each time: `RULES_EXAMPLES=5000 pytest tests/flows/test_dispatch_rules.py`. Without it
+they are few and always the same.
 """
 
 import asyncio

@@ -20,7 +20,7 @@ import argparse
 import asyncio
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -128,15 +128,13 @@ class BloatProof:
         compact = self._sizes()
         worst = max(sizes, key=lambda name: sizes[name] / max(compact[name], MIB))
         usual = sorted(one.blocks for one in self.rounds)[len(self.rounds) // 2]
-        return (
-            f"{len(self._begins) * self._deliveries} deliveries in {len(self._begins)} rounds, {vacuums} "
-            f"autovacuums; after a round at most {max(one.dead for one in self.rounds)} dead rows, and all tables "
-            f"under their thresholds soon after; {sum(sizes.values()) / MIB:.1f} MiB in the end, bound "
-            f"{self._bound / MIB:.1f}, written anew {sum(compact.values()) / MIB:.1f} (most for {worst}: "
-            f"{sizes[worst] / MIB:.1f} and {compact[worst] / MIB:.1f}); after two rounds beside an old snapshot VACUUM "
-            f"left {self.kept} dead rows, and the second one read {self.held.blocks / usual:.2f} times as many blocks "
-            f"as a usual round"
-        )
+        return f"""\
+{len(self._begins) * self._deliveries} deliveries in {len(self._begins)} rounds, {vacuums} autovacuums
+dead rows: at most {max(one.dead for one in self.rounds)} after a round; soon after it, no table over its threshold
+size: {_mib(sizes)} MiB in the end; bound {self._bound / MIB:.1f}; {_mib(compact)} written anew
+most for {worst}: {sizes[worst] / MIB:.1f} MiB, and {compact[worst] / MIB:.1f} written anew
+two rounds beside an old snapshot: VACUUM left {self.kept} dead rows
+the second of them read {self.held.blocks / usual:.2f} times as many blocks as a usual round"""
 
     async def _round(self, opened: Opened) -> None:
         self.rounds.append(await self._work(opened))
@@ -218,6 +216,10 @@ class BloatProof:
 
     def _sizes(self) -> dict[str, int]:
         return dict(self._tables.select(_SIZES))
+
+
+def _mib(sizes: Mapping[str, int]) -> str:
+    return f"{sum(sizes.values()) / MIB:.1f}"
 
 
 def _end(work_id: int, number: int) -> Any:
