@@ -3,9 +3,9 @@
     python -m tests.proofs growth --rows 1000000
 
 The server counts the rows and the blocks that each call reads (PostgreSQL manual, The Cumulative Statistics
-System), as EXPLAIN (ANALYZE, BUFFERS) does. They are the same on every machine. Both stores have the same open work;
-beside it one has 50 deliveries that are done, and the other one the given number. Nobody has analysed the tables, so
-that the planner is blind; afterwards the same is asked after ANALYZE.
+System), as EXPLAIN (ANALYZE, BUFFERS) does. They are the same on every machine. Both stores have the same open
+work; beside it one has 50 deliveries that are done, and the other one the given number. Nobody has analysed the
+tables, so that the planner is blind; afterwards the same is asked after ANALYZE.
 
 A call may read as many rows, and a few times as many blocks: the trees of the indexes are higher.
 """
