@@ -80,7 +80,7 @@ class PostgresQueue(SqlQueue):
 
         def write(connection: PostgresConnection) -> bool:
             with self._database.transaction(connection, SYNCED):
-                return int(connection.execute(WRITES.once_keys.ONCE, values).rowcount) == 1
+                return int(connection.execute(self._writes.once_keys.ONCE, values).rowcount) == 1
 
         return await self.database.call(write)
 

@@ -64,7 +64,12 @@ class SqlQueue:
         self, batch: RoutingBatch, work: Sequence[NewWork], *, lease: Lease, now: datetime
     ) -> Sequence[int | None] | None:
         """Make work items and mark the batch as routed, unless another worker was first."""
-        mark = {"through": batch.deliveries[-1].seq, "after": batch.after}
+        mark: Values = {
+            "through": batch.deliveries[-1].seq,
+            "after": batch.after,
+            "seqs": self._array([one.seq for one in batch.deliveries]),
+            "keys": self._array([one.delivery.key for one in batch.deliveries]),
+        }
 
         def write(connection: SqlConnection) -> Sequence[int | None] | None:
             with self.database.transaction(connection):

@@ -24,9 +24,13 @@ UPDATE marks SET value = :taker FROM unsynced WHERE name = 'routing' AND value =
 
 ANY_BACKFILLED = "SELECT CAST(EXISTS (SELECT 1 FROM marks WHERE name = 'backfilled') AS integer)"
 
+# A standby that took the place of the primary may not have what was read there, and gives its numbers to others.
 ADVANCE_ROUTED = """
 WITH free AS (UPDATE marks SET value = 0 WHERE name = 'routing' AND value <> 0)
-UPDATE marks SET value = :through WHERE name = 'routed' AND value = :after
+UPDATE marks SET value = :through WHERE name = 'routed' AND value = :after AND NOT EXISTS (
+    SELECT 1 FROM unnest(CAST(:seqs AS bigint[]), CAST(:keys AS text[])) AS b (seq, key)
+    WHERE NOT EXISTS (SELECT 1 FROM deliveries AS d WHERE d.seq = b.seq AND d.key = b.key)
+)
 """
 """And let the next worker read what is behind."""
 
