@@ -41,7 +41,7 @@ def _parted(url: str) -> tuple[str, str, list[str]]:
     """Return what is in front of the options, the schema, and the options of libpq as they are written.
 
     Nothing is decoded: libpq takes `+` for itself and not for a space, and knows addresses that no parser of URLs
-    takes, such as those of several hosts. A user and a password may have every character but `/` and `@`: libpq
+    takes, such as those of several hosts. The driver of SQLAlchemy's addresses is left out. A user and a password may have every character but `/` and `@`: libpq
     would take what follows for a host or a database, and errors quote those.
     """
     scheme, slashes, rest = url.partition("://")
@@ -58,4 +58,4 @@ def _parted(url: str) -> tuple[str, str, list[str]]:
             schema = unquote(value)
         else:
             options.append(option)
-    return f"{scheme}://{user}{at}{place}", schema, options
+    return f"{scheme.partition('+')[0]}://{user}{at}{place}", schema, options
