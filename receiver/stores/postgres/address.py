@@ -41,8 +41,9 @@ def _parted(url: str) -> tuple[str, str, list[str]]:
     """Return what is in front of the options, the schema, and the options of libpq as they are written.
 
     Nothing is decoded: libpq takes `+` for itself and not for a space, and knows addresses that no parser of URLs
-    takes, such as those of several hosts. The driver of SQLAlchemy's addresses is left out. A user and a password may have every character but `/` and `@`: libpq
-    would take what follows for a host or a database, and errors quote those.
+    takes, such as those of several hosts. A user and a password may have every character but `/` and `@`: libpq
+    would take what follows for a host or a database, and errors quote those. The driver that an address of
+    SQLAlchemy names is left out.
     """
     scheme, slashes, rest = url.partition("://")
     if not slashes:

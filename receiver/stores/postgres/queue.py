@@ -7,8 +7,10 @@ from datetime import datetime
 from receiver.core.claims import Lease, RoutingBatch
 from receiver.core.clock import to_micros
 from receiver.core.deliveries import StoredDelivery
+from receiver.core.log_lines import event_log
 from receiver.core.types import HandlerName, WorkerId
 from receiver.core.work import NewWork
+from receiver.errors import StoreError, StoreRefused
 from receiver.stores.postgres.clock import OpenClocks
 from receiver.stores.postgres.connection import PostgresConnection
 from receiver.stores.postgres.database import SYNCED, PostgresDatabase
@@ -20,6 +22,8 @@ from receiver.stores.postgres.statements.waking import LATEST_CHANGE
 from receiver.stores.sql.connection import SqlConnection
 from receiver.stores.sql.queue import SqlQueue
 from receiver.stores.sql.writes import Writes
+
+log = event_log(__name__)
 
 _POLL_SECONDS, _LONGEST_POLL_SECONDS = 0.02, 0.25
 _SLOWER = 1.3
@@ -67,9 +71,15 @@ class PostgresQueue(SqlQueue):
         """Make work items and mark the batch as routed, unless another worker was first."""
         made = await super().route(batch, work, lease=lease, now=now)
         if made is not None:
-            last_seq = batch.deliveries[-1].seq
-            await self.database.call(lambda connection: self._jobs.follow(connection, last_seq))
+            await self._follow(batch.deliveries[-1].seq)
         return made
+
+    async def _follow(self, last_seq: int) -> None:
+        """Let the rows of jobs follow. If that fails, they follow later: what was routed is this worker's."""
+        try:
+            await self.database.call(lambda connection: self._jobs.follow(connection, last_seq))
+        except (StoreError, StoreRefused) as exc:
+            log.warning("job_rows_behind", extra={"reason": str(exc)})
 
     async def enlist(self, worker: WorkerId) -> None:
         """Do nothing: no machine can tell whether a worker of another one lives."""
