@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager, contextmanager
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from receiver.core.clock import Clock, Timer, from_micros, time_asleep
+from receiver.core.clock import Clock, SystemClock, Timer, from_micros
 from receiver.core.log_lines import event_log
 from receiver.errors import StoreError
 from receiver.stores.postgres.connection import PostgresConnection
@@ -29,18 +29,22 @@ _TRIES = 3
 
 
 class _Course(NamedTuple):
-    """How far the database was ahead at a moment of the machine, and what is still to be made up for."""
+    """How far the database is ahead of a clock of the machine, from a comparison on."""
 
     offset: timedelta
+    """How far it seemed to be at the comparison."""
     owed: timedelta
-    compared_at: datetime | None
+    """What is made up for from then on."""
+    compared_at: datetime
+    made_up_at: datetime
+    """When nothing is owed any more."""
 
-    def made_up(self, here: datetime) -> timedelta:
-        """Return how much of the last difference has been made up for by now."""
-        if self.compared_at is None or not self.owed:
-            return timedelta(0)
+    def at(self, here: datetime) -> timedelta:
+        """Return how far the database is ahead when the machine's clock shows `here`."""
+        if here >= self.made_up_at:
+            return self.offset + self.owed
         most = (here - self.compared_at) * _SLEW
-        return max(-most, min(self.owed, most))
+        return self.offset + max(-most, min(self.owed, most))
 
 
 class DatabaseClock:
@@ -51,11 +55,11 @@ class DatabaseClock:
     up for at once.
     """
 
-    def __init__(self, clock: Clock, asleep: Callable[[], timedelta] = time_asleep) -> None:
-        """`asleep` tells how long the machine was suspended, which its steady clock leaves out."""
+    def __init__(self, clock: Clock, here: Callable[[], datetime] | None = None) -> None:
+        """`here` shows a clock of the machine that goes on while it is suspended."""
         self._clock = clock
-        self._asleep = asleep
-        self._course = _Course(timedelta(0), timedelta(0), None)  # one object: other threads compare
+        self.here = here or clock.steady
+        self._course: _Course | None = None  # one object: other threads compare
 
     def now(self) -> datetime:
         """Return the present moment of the database."""
@@ -67,12 +71,7 @@ class DatabaseClock:
 
     def at(self, here: datetime) -> datetime:
         """Return the moment of the database when the machine's clock shows `here`."""
-        course = self._course
-        return here + course.offset + course.made_up(here)
-
-    def here(self) -> datetime:
-        """Return a moment on a clock of the machine that nobody sets, and that goes on while it is suspended."""
-        return self._clock.steady() + self._asleep()
+        return here if self._course is None else here + self._course.at(here)
 
     def call_later(self, duration: timedelta, callback: Callable[[], None]) -> Timer:
         """Call `callback` when `duration` has passed."""
@@ -84,11 +83,12 @@ class DatabaseClock:
 
     def compare(self, here: datetime, there: datetime) -> bool:
         """Take over that the database's clock shows `there` when `here` returns this; return whether it was set."""
-        before = self._course
-        offset = before.offset + before.made_up(here)
+        offset = timedelta(0) if self._course is None else self._course.at(here)
         owed = there - here - offset
-        is_set = before.compared_at is None or abs(owed) > _SLEWED
-        self._course = _Course(there - here, timedelta(0), here) if is_set else _Course(offset, owed, here)
+        is_set = self._course is None or abs(owed) > _SLEWED
+        if is_set:
+            offset, owed = there - here, timedelta(0)
+        self._course = _Course(offset, owed, here, here + abs(owed) / _SLEW)
         return is_set
 
     def differs(self, since: datetime, there: datetime) -> bool:
@@ -131,7 +131,7 @@ async def database_clock(
     connect: Callable[[], PostgresDatabase], clock: Clock, clocks: OpenClocks
 ) -> AsyncIterator[Clock]:
     """Yield the clock of a database, which is compared with the machine's as long as the block lasts."""
-    shown = DatabaseClock(clock)
+    shown = DatabaseClock(clock, clock.steady_with_sleep if isinstance(clock, SystemClock) else None)
     await _compare(connect, shown)
     if abs(difference := shown.now() - clock.now()) > _TELLING:
         seconds = round(difference.total_seconds(), 1)
