@@ -303,12 +303,15 @@ async def open_replay(
     handlers: Sequence[Handler],
     *,
     ask_once: AskOnce,
+    clock: Clock,
     frozen: FrozenTime | None = None,
 ) -> AsyncIterator[LocalRunner]:
     """Open what these handlers of the router need to run in this process, as `open_local_runner` does."""
     async with (
         _open_clients(settings) as clients,
-        open_local_runner(router, handlers, ask_once=ask_once, clients=clients, frozen=frozen) as runner,
+        open_local_runner(
+            router, handlers, ask_once=ask_once, clock=clock, clients=clients, frozen=frozen
+        ) as runner,
     ):
         yield runner
 

@@ -102,6 +102,7 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "routing_blocked": (DELIVERY | {"handler": "h", "advice": "wait"}, ("routing_blocked", "handler=h", "wait")),
     "results_not_recorded": ({"count": 3}, ("results_not_recorded", "count=3")),
     "results_lost": ({"count": 3}, ("results_lost", "count=3")),
+    "job_rows_behind": ({"reason": "locked"}, ("WARNING", "job_rows_behind", "locked")),
     "leases_not_renewed": ({"reason": "locked"}, ("leases_not_renewed", "locked")),
     "lease_lost": ({"work_id": 7}, ("lease_lost", "7")),
     "workers_died": ({"workers": ["web-1-4711"]}, ("WARNING", "workers_died", "web-1-4711")),
