@@ -178,7 +178,7 @@ def _monitors(base: EmulatorBase, tools: ScrapingTools, finder: SearchEngine) ->
         ids=base.ids,
         sites=crawler,
         searches=SearchWatcher(finder),
-        model=tools.model,
+        extractor=tools.scraper.extractor,
         jitter=base.options.jitter,
         activity=base.activity,
         policy=base.policy,
