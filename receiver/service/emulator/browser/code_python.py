@@ -12,9 +12,8 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from playwright.async_api import BrowserContext, Page, async_playwright
+from playwright.async_api import async_playwright
 
-_TAKEN_OVER_SECONDS = 0.5
 _RESULT = "__last_value__"
 
 
@@ -32,25 +31,12 @@ async def _run(source: str, result: Path, url: str) -> None:
         browser = await driver.chromium.connect_over_cdp(url)
         context = browser.contexts[0]
         page = context.pages[-1] if context.pages else await context.new_page()
-        _slow_down(context)
         scope: dict[str, Any] = {"__name__": "__main__", "browser": browser, "context": context, "page": page}
         code = compile(_with_result(source), "<code>", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
         done = eval(code, scope)  # noqa: S307 - that is what it is for, and it is shut in
         if inspect.isawaitable(done):
             await done
         _keep(scope.get(_RESULT), result)
-
-
-def _slow_down(context: BrowserContext) -> None:
-    """Let the emulator take over the requests of a new page before the code goes on; until then they fail."""
-    make = context.new_page
-
-    async def new_page() -> Page:
-        page = await make()
-        await asyncio.sleep(_TAKEN_OVER_SECONDS)
-        return page
-
-    setattr(context, "new_page", new_page)  # noqa: B010 - mypy refuses the assignment
 
 
 def _keep(value: object, result: Path) -> None:
