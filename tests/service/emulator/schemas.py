@@ -578,6 +578,7 @@ _FAULT = {
             late={"type": "number"},
             shuffle={"type": "number"},
         ),
+        _table(("job", "times", "after"), job=_TEXT, times=_NUMBER, after=_NUMBER, error=_TEXT),
     ]
 }
 _FAULTS = _answer("faults", faults=_list(_FAULT))
