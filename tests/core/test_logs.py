@@ -208,6 +208,7 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         ("site_not_indexed", "url=https://docs.example.com"),
     ),
     "browser_restarted": ({"reason": "a page could not be closed"}, ("WARNING", "a page could not be closed")),
+    "browser_profile_not_saved": ({"reason": "time-out"}, ("WARNING", "time-out")),
     "browser_not_started": ({"reason": "spawn failed"}, ("WARNING", "spawn failed")),
     "emulated_call_failed": (
         {"id": "019f2c10", "path": "/v2/crawl"},

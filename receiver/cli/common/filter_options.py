@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from receiver.cli.common.names import complete_handler, complete_type
+from receiver.cli.common.numbers import WholeNumber
 from receiver.cli.common.store import configured_store, now_of
 from receiver.core.clock import SystemClock
 from receiver.core.deliveries import DeliveryFilter
@@ -225,10 +226,10 @@ _HANDLED = (
     ),
     click.option("--failed", is_flag=True, help="Only events with failed or dead work, of --handler if given."),
 )
-_LIMIT = click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the newest N.")
+_LIMIT = click.option("--limit", type=WholeNumber(min=1), metavar="N", help="Only the newest N.")
 _LIST_LIMIT = click.option(
     "--limit",
-    type=click.IntRange(min=1),
+    type=WholeNumber(min=1),
     metavar="N",
     help="Only the newest N; without it 50 on a terminal, and all in a pipe or with --json.",
 )

@@ -22,7 +22,7 @@ from receiver.service.emulator.admin.faults import InjectedFaults
 from receiver.service.emulator.admin.journal import Journal
 from receiver.service.emulator.api.callers import is_foreign_page
 from receiver.service.emulator.api.calls import Answer, ApiCall, ApiOperation, UploadedFile
-from receiver.service.emulator.api.reading import is_multipart, read_json, read_upload
+from receiver.service.emulator.api.reading import is_multipart, read_bytes, read_json, read_upload
 from receiver.service.emulator.api.replies import (
     OPEN_TO_BROWSERS,
     PREFLIGHT,
@@ -44,7 +44,7 @@ _STARTS = frozenset({"/v1/crawl", "/v2/crawl", "/v1/batch/scrape", "/v2/batch/sc
 """The operations that take an idempotency key, with POST."""
 _HOST = re.compile(r"[A-Za-z0-9._-]+(:\d{1,5})?|\[[0-9A-Fa-f:.]+\](:\d{1,5})?")
 _NO_FOREIGN_PAGES = "Pages of other hosts may call only where a key is needed: start the emulator with --key"
-_WITH_BODY = frozenset({"POST", "PATCH"})
+_WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
 _HELLO = {"message": "An emulator of the service answers here; the API is below /v1 and /v2", "success": True}
 
 
@@ -222,7 +222,9 @@ def _require(found: FoundOperation, request: HttpRequest) -> ApiOperation:
 async def _body(request: HttpRequest, operation: ApiOperation) -> tuple[Json, Mapping[str, UploadedFile]]:
     if operation.method not in _WITH_BODY:
         return {}, {}
-    if is_multipart(request) and operation.path.endswith("/parse"):
+    if operation.takes == "bytes":
+        return {}, {"": await read_bytes(request)}
+    if is_multipart(request) and operation.takes == "form":
         return await read_upload(request)
     return await read_json(request), {}
 
