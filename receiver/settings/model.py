@@ -127,6 +127,7 @@ class Settings(BaseSettings):
     metrics_port: int = Field(
         9464, ge=0, le=65535, description="Port on which a worker serves its metrics; 0 for a free one"
     )
+    traces: bool = Field(False, description="Send traces by OpenTelemetry, set up by OTEL_ variables; extra `otel`")
 
     console_host: str = Field("127.0.0.1", description="Address on which the console listens")
     console_port: int = Field(8001, ge=0, le=65535, description="Port of the console; 0 for a free one")

@@ -1,0 +1,66 @@
+"""Start and end traces in a process."""
+
+import threading
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from functools import cache
+from importlib.metadata import entry_points
+from typing import Any
+
+from opentelemetry import trace
+
+from receiver.core.log_lines import event_log
+from receiver.errors import ConfigurationError
+from receiver.signals.traces.spans import context_of
+
+log = event_log(__name__)
+
+_FLUSH_WITHIN = timedelta(seconds=2)
+_ADVICE = "pip install opentelemetry-distro opentelemetry-exporter-otlp"
+
+
+@cache  # once in a process
+def start_traces() -> None:
+    """Let spans go where the environment says (`OTEL_…`), unless the program has set a tracer provider.
+
+    Raises ConfigurationError if that cannot be set up.
+    """
+    if not is_configured():
+        # As the command opentelemetry-instrument does it. That command would not reach the workers, because it
+        # hides itself from the processes that a program starts:
+        # https://opentelemetry.io/docs/zero-code/python/
+        try:
+            for group in ("opentelemetry_distro", "opentelemetry_configurator"):
+                for found in entry_points(group=group):
+                    found.load()().configure()
+        except Exception as exc:
+            raise ConfigurationError(f"RECEIVER_TRACES: OpenTelemetry could not be set up: {exc}") from exc
+    if not is_configured():
+        log.warning("traces_not_exported", extra={"advice": _ADVICE})
+
+
+def is_configured() -> bool:
+    """Tell whether somebody takes the spans of this process."""
+    return not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
+
+
+def flush_spans() -> None:
+    """Export the spans so far, as far as that takes no longer than two seconds."""
+    flush = getattr(trace.get_tracer_provider(), "force_flush", None)
+    if flush is not None:
+        # The provider's own time limit does not end a request to a collector that does not answer.
+        exporting = threading.Thread(target=flush, daemon=True)
+        exporting.start()
+        exporting.join(_FLUSH_WITHIN.total_seconds())
+
+
+def traced(function: Callable[[Any], object], fields: Mapping[str, str]) -> Callable[[Any], object]:
+    """Return the function as a part of the trace that another process has begun."""
+    start_traces()
+
+    def run(argument: Any) -> object:
+        parent = trace.get_current_span(context_of(fields))
+        with trace.use_span(parent, record_exception=False, set_status_on_exception=False):
+            return function(argument)
+
+    return run
