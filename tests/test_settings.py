@@ -77,6 +77,7 @@ def test_the_defaults_are_the_documented_ones(monkeypatch: pytest.MonkeyPatch) -
         "metrics_token": None,
         "metrics_host": "127.0.0.1",
         "metrics_port": 9464,
+        "traces": False,
         "console_host": "127.0.0.1",
         "console_port": 8001,
         "console_password": None,
@@ -124,6 +125,7 @@ def test_the_defaults_are_the_documented_ones(monkeypatch: pytest.MonkeyPatch) -
         ("metrics", "true", True),
         ("metrics_host", "::1", "::1"),
         ("metrics_port", "0", 0),
+        ("traces", "true", True),
     ],
 )
 def test_every_setting_is_read_from_the_environment(

@@ -235,6 +235,8 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "metrics_failed": ({}, ("metrics_failed",)),
     "metrics_not_served": ({"reason": "port 9464 is taken"}, ("metrics_not_served", "port 9464 is taken")),
     "serving_metrics": ({"url": "http://127.0.0.1:9464/metrics"}, ("serving_metrics", "9464")),
+    "trace_failed": ({"count": 2}, ("trace_failed", "count=2")),
+    "traces_not_exported": ({"advice": "pip install x"}, ("traces_not_exported", "pip install x")),
     "subscriber_failed": (
         {"subscriber": "handlers.alarm", "record": "WorkDead", "count": 2},
         ("subscriber_failed", "handlers.alarm", "WorkDead", "count=2"),

@@ -1,5 +1,6 @@
 """Traces: one of them from the request to the handler, with what the conventions for messaging name."""
 
+import importlib.util
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -16,12 +17,16 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 
 from receiver import Context, Retry, Router
+from receiver.core.deliveries import StoredDelivery
 from receiver.core.signing import sign
 from receiver.core.trace_context import as_sent, trace_of, with_trace
-from receiver.errors import StoreError
+from receiver.errors import ConfigurationError, StoreError
 from receiver.events import Event
+from receiver.settings import Settings
+from receiver.signals.traces import starting
 from receiver.signals.traces.spans import DeliverySpans
-from receiver.testing import RunningReceiver, SteppedClock, open_receiver, settings_for_test
+from receiver.signals.traces.switch import switch_on
+from receiver.testing import RunningEmulator, RunningReceiver, SteppedClock, open_receiver, settings_for_test
 from receiver.testing.application import SECRET
 from receiver.worker.child import answer
 from receiver.worker.process_messages import FunctionCall
@@ -149,7 +154,7 @@ async def test_a_batch_has_links_to_the_traces_of_its_events(spans: InMemorySpan
 
     received, [processed] = named(spans, "receive crawl.page"), named(spans, "process crawl.page")
     assert processed.parent is None
-    assert [one.context for one in processed.links] == [one.context for one in received]
+    assert [one.context.span_id for one in processed.links] == [one.context.span_id for one in received]
     assert (processed.attributes or {})["messaging.batch.message_count"] == 2
 
 
@@ -206,3 +211,75 @@ def test_a_function_in_another_process_is_part_of_the_trace(spans: InMemorySpanE
 
     [own] = named(spans, "in process")
     assert parent_of(own) == int(PARENT, 16)
+
+
+@pytest.fixture
+def receiver_sites() -> Mapping[str, Mapping[str, str]]:
+    """A site of two pages."""
+    return {"https://docs.acme.test": {"/": '<a href="/two">Two</a>', "/two": "<p>Two</p>"}}
+
+
+@pytest.fixture
+def receiver_settings(tmp_path: Path) -> Settings:
+    """Traces are on."""
+    return settings_for_test(tmp_path, store="memory://", traces=True)
+
+
+@pytest.fixture
+def receiver_router() -> Router:
+    """One handler."""
+    router = Router()
+
+    @router.on("crawl.page", name="save")
+    async def save(event: Event) -> None: ...
+
+    return router
+
+
+async def test_a_crawl_is_one_trace_from_the_start_to_the_handlers(
+    spans: InMemorySpanExporter, receiver_emulator: RunningEmulator, receiver_work_items: Any
+) -> None:
+    """Client, emulator, its webhooks, the receiver and its handlers, with our client's key in no attribute."""
+    with trace.get_tracer("own").start_as_current_span("the program") as program:
+        trace_id = program.get_span_context().trace_id
+        await receiver_emulator.crawl("https://docs.acme.test", limit=2)
+    assert len(await receiver_work_items()) == 2
+
+    of_trace = [one for one in spans.get_finished_spans() if one.context.trace_id == trace_id]
+    kinds = {(one.name, one.kind) for one in of_trace}
+    assert kinds >= {
+        ("POST", SpanKind.CLIENT),
+        ("POST /v2/crawl", SpanKind.SERVER),
+        ("receive crawl.page", SpanKind.CONSUMER),
+        ("process crawl.page", SpanKind.CONSUMER),
+    }
+    assert len(named(spans, "process crawl.page")) == 2
+    [started] = [one for one in of_trace if one.name == "POST /v2/crawl"]
+    assert (started.attributes or {})["http.response.status_code"] == 200
+    calls = {one.context.span_id: one for one in of_trace if one.kind is SpanKind.CLIENT}
+    asked = calls[parent_of(started) or 0]
+    assert (asked.attributes or {})["http.request.method"] == "POST"
+    assert str((asked.attributes or {})["url.full"]).endswith("/v2/crawl")
+    hooks = [one for one in of_trace if one.name.startswith("receive ")]
+    assert all(parent_of(one) in calls for one in hooks)
+
+
+def test_traces_without_the_package_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message says what to install."""
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ConfigurationError, match=r"pip install 'crawl-receiver\[otel\]'"):
+        switch_on()
+
+
+def test_a_setup_that_fails_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one without the exporter that its variables name."""
+
+    class Broken:
+        name = "broken"
+
+        def load(self) -> None:
+            raise RuntimeError("no exporter is named otlp")
+
+    monkeypatch.setattr(starting, "entry_points", lambda group: [Broken()])
+    with pytest.raises(ConfigurationError, match="no exporter is named otlp"):
+        starting.start_traces.__wrapped__()

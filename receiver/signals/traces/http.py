@@ -8,9 +8,10 @@ from contextlib import contextmanager
 from urllib.parse import urlsplit
 
 from opentelemetry import trace
+from opentelemetry.context import Context
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
-from receiver.signals.traces.spans import AttributeValues, context_of, fields_of, tracer
+from receiver.signals.traces.spans import AttributeValues, context_of, end, fields_of, log_failure, tracer
 
 _SERVER_ERROR = 500
 _CLIENT_ERROR = 400
@@ -51,7 +52,7 @@ def sent(method: str, url: str, headers: MutableMapping[str, str]) -> Iterator[_
     if port := parts.port or {"http": 80, "https": 443}.get(parts.scheme):
         attributes["server.port"] = port
     parent = context_of(headers) if "traceparent" in headers else None
-    span = tracer().start_span(method, context=parent, kind=SpanKind.CLIENT, attributes=attributes)
+    span = _begin(method, parent, SpanKind.CLIENT, attributes)
     headers.update(fields_of(span))
     with _ended(span):
         yield _HttpSpan(span, method, failed_from=_CLIENT_ERROR)
@@ -60,11 +61,17 @@ def sent(method: str, url: str, headers: MutableMapping[str, str]) -> Iterator[_
 @contextmanager
 def answered(method: str, headers: Mapping[str, str]) -> Iterator[_HttpSpan]:
     """Return the span of a request that is answered in the block. It belongs to the trace that its headers name."""
-    span = tracer().start_span(
-        method, context=context_of(headers), kind=SpanKind.SERVER, attributes={"http.request.method": method}
-    )
+    span = _begin(method, context_of(headers), SpanKind.SERVER, {"http.request.method": method})
     with _ended(span):
         yield _HttpSpan(span, method, failed_from=_SERVER_ERROR)
+
+
+def _begin(method: str, parent: Context | None, kind: SpanKind, attributes: AttributeValues) -> Span:
+    try:
+        return tracer().start_span(method, context=parent, kind=kind, attributes=attributes)
+    except Exception as exc:
+        log_failure(exc)
+        return trace.INVALID_SPAN
 
 
 @contextmanager
@@ -78,4 +85,4 @@ def _ended(span: Span) -> Iterator[None]:
         span.set_status(Status(StatusCode.ERROR))
         raise
     finally:
-        span.end()
+        end(span)

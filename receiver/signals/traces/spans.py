@@ -63,6 +63,14 @@ def log_failure(error: Exception) -> None:
         log.error("trace_failed", extra={"count": count}, exc_info=error)
 
 
+def end(span: Span) -> None:
+    """End a span, whatever the span processors of the program do."""
+    try:
+        span.end()
+    except Exception as exc:
+        log_failure(exc)
+
+
 def note_error(span: Span, error: BaseException) -> None:
     """Note in a span that it ended with an exception."""
     span.set_attribute("error.type", type(error).__qualname__)
@@ -116,7 +124,7 @@ def _end_delivery(span: Span, pending: asyncio.Future[Receipt], seconds: float) 
         note_error(span, error)
     else:
         span.set_attribute("receiver.outcome", pending.result().outcome.value)
-    span.end()
+    end(span)
 
 
 class AttemptSpans:
@@ -181,11 +189,8 @@ class _AttemptSpan:
 
     def end(self) -> None:
         """End the span. A call that the worker has stopped is `interrupted`: it will run again."""
-        try:
-            self._span.set_attribute("receiver.outcome", self._outcome)
-            self._span.end()
-        except Exception as exc:  # a span processor of the user's
-            log_failure(exc)
+        self._span.set_attribute("receiver.outcome", self._outcome)
+        end(self._span)
 
 
 def _message(operation: str, delivery: Delivery) -> AttributeValues:

@@ -1,5 +1,6 @@
 """Start and end traces in a process."""
 
+import os
 import threading
 from collections.abc import Callable, Mapping
 from datetime import timedelta
@@ -16,6 +17,13 @@ from receiver.signals.traces.spans import context_of
 log = event_log(__name__)
 
 _FLUSH_WITHIN = timedelta(seconds=2)
+_GROUPS = (
+    ("opentelemetry_distro", "OTEL_PYTHON_DISTRO"),
+    ("opentelemetry_configurator", "OTEL_PYTHON_CONFIGURATOR"),
+)
+"""What the command `opentelemetry-instrument` calls, and the variables that choose among several. That command
+itself would not reach the workers: it hides from the processes that a program starts.
+https://opentelemetry-python-contrib.readthedocs.io/en/latest/instrumentation/base/instrumentor.html"""
 _ADVICE = "pip install opentelemetry-distro opentelemetry-exporter-otlp"
 
 
@@ -26,17 +34,23 @@ def start_traces() -> None:
     Raises ConfigurationError if that cannot be set up.
     """
     if not is_configured():
-        # As the command opentelemetry-instrument does it. That command would not reach the workers, because it
-        # hides itself from the processes that a program starts:
-        # https://opentelemetry.io/docs/zero-code/python/
         try:
-            for group in ("opentelemetry_distro", "opentelemetry_configurator"):
-                for found in entry_points(group=group):
-                    found.load()().configure()
+            for group, choice in _GROUPS:
+                _configure(group, os.environ.get(choice))
         except Exception as exc:
-            raise ConfigurationError(f"RECEIVER_TRACES: OpenTelemetry could not be set up: {exc}") from exc
+            raise ConfigurationError(
+                f"RECEIVER_TRACES: OpenTelemetry could not be set up ({exc}): {_ADVICE}"
+            ) from exc
     if not is_configured():
         log.warning("traces_not_exported", extra={"advice": _ADVICE})
+
+
+def _configure(group: str, name: str | None) -> None:
+    """Call the first configurator that is installed, or the one with this name."""
+    for found in entry_points(group=group):
+        if name in (None, found.name):
+            found.load()().configure()
+            return
 
 
 def is_configured() -> bool:
