@@ -11,31 +11,30 @@ from receiver.signals.traces.contracts import AttemptTraces, CallSpan, DeliveryT
 _API = "opentelemetry.trace"
 
 
-def switch_on() -> None:
-    """Start traces in this process. Raises ConfigurationError if that is not possible."""
+def switch_on() -> bool:
+    """Start traces in this process, and tell whether somebody takes them. Raises ConfigurationError."""
     if importlib.util.find_spec("opentelemetry") is None:
         advice = "pip install 'crawl-receiver[otel]'"
         raise ConfigurationError(f"RECEIVER_TRACES needs a package that is not installed: {advice}")
     from receiver.signals.traces.starting import start_traces
 
     start_traces()
+    return is_on()
 
 
 def delivery_traces(*, on: bool) -> DeliveryTraces | None:
-    """Return what makes the spans of deliveries, if they are wanted. Raises ConfigurationError as `switch_on`."""
-    if not on:
+    """Return what makes the spans of deliveries, if somebody takes them; raises ConfigurationError."""
+    if not on or not switch_on():
         return None
-    switch_on()
     from receiver.signals.traces.spans import DeliverySpans
 
     return DeliverySpans()
 
 
 def attempt_traces(*, on: bool) -> AttemptTraces | None:
-    """Return what makes the spans of attempts, if they are wanted. Raises ConfigurationError as `switch_on`."""
-    if not on:
+    """Return what makes the spans of attempts, if somebody takes them; raises ConfigurationError."""
+    if not on or not switch_on():
         return None
-    switch_on()
     from receiver.signals.traces.spans import AttemptSpans
 
     return AttemptSpans()
