@@ -14,6 +14,7 @@ from urllib.parse import quote
 from starlette.applications import Starlette
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from receiver.alerting import alerting
 from receiver.core.clock import Clock, SystemClock
 from receiver.core.log_lines import event_log
 from receiver.core.ports.log import DeliveryLog
@@ -100,7 +101,11 @@ class Receiver:
                 "authentication_not_configured",
                 extra={"advice": "every delivery is accepted; set RECEIVER_SECRETS"},
             )
-        async with self._store.log() as deliveries, _open_clock(self._store, self._clock) as clock:
+        async with (
+            self._store.log() as deliveries,
+            _open_clock(self._store, self._clock) as clock,
+            alerting(self.settings, self._store, clock),
+        ):
             with ExitStack() as stack:
                 self._paths = EndpointPaths(self._open(deliveries, clock, stack))
                 try:
@@ -220,6 +225,7 @@ async def run_worker(
         indexing(store.search, clock) if settings.search else nullcontext(),
         running_beside(_retention(settings, store, clock).run()),
         _backfilling(settings, store, queue, clock),
+        alerting(settings, store, clock, keys=queue),
     ):
         for dead in takes_over:
             await queue.expire_leases_of(dead, now=clock.steady())

@@ -9,6 +9,8 @@ from receiver.core.claims import WorkItem
 from receiver.core.deliveries import Delivery, Receipt
 from receiver.core.work import Attempt
 
+ADVICE = "pip install opentelemetry-distro opentelemetry-exporter-otlp"
+"""What to install beside the extra `otel`."""
 Stored = Callable[[asyncio.Future[Receipt]], None]
 """Takes the future of a delivery that is durable or has failed."""
 

@@ -12,6 +12,7 @@ from opentelemetry import trace
 
 from receiver.core.log_lines import event_log
 from receiver.errors import ConfigurationError
+from receiver.signals.traces.contracts import ADVICE
 from receiver.signals.traces.spans import context_of
 
 log = event_log(__name__)
@@ -24,7 +25,6 @@ _GROUPS = (
 """What the command `opentelemetry-instrument` calls, and the variables that choose among several. That command
 itself would not reach the workers: it hides from the processes that a program starts.
 https://opentelemetry-python-contrib.readthedocs.io/en/latest/instrumentation/base/instrumentor.html"""
-_ADVICE = "pip install opentelemetry-distro opentelemetry-exporter-otlp"
 
 
 @cache  # once in a process
@@ -39,10 +39,10 @@ def start_traces() -> None:
                 _configure(group, os.environ.get(choice))
         except Exception as exc:
             raise ConfigurationError(
-                f"RECEIVER_TRACES: OpenTelemetry could not be set up ({exc}): {_ADVICE}"
+                f"RECEIVER_TRACES: OpenTelemetry could not be set up ({exc}): {ADVICE}"
             ) from exc
     if not is_configured():
-        log.warning("traces_not_exported", extra={"advice": _ADVICE})
+        log.warning("traces_not_exported", extra={"advice": ADVICE})
 
 
 def _configure(group: str, name: str | None) -> None:
