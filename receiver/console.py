@@ -80,6 +80,7 @@ def _options(settings: Settings) -> ConsoleOptions:
         webhook_url=f"http://{settings.host}:{settings.port}{settings.path}",
         check=_one_at_a_time(check_deployment),
         sign=(lambda body: {settings.signature_header: sign(body, secrets[0])}) if secrets else None,
+        limits=settings.attention_limits(),
     )
 
 

@@ -237,6 +237,14 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "metrics_failed": ({}, ("metrics_failed",)),
     "metrics_not_served": ({"reason": "port 9464 is taken"}, ("metrics_not_served", "port 9464 is taken")),
     "serving_metrics": ({"url": "http://127.0.0.1:9464/metrics"}, ("serving_metrics", "9464")),
+    "trace_failed": ({"count": 2}, ("trace_failed", "count=2")),
+    "traces_not_exported": ({"advice": "pip install x"}, ("traces_not_exported", "pip install x")),
+    "alert_sent": ({"to": "chat.example.com", "id": "alert_1"}, ("alert_sent", "chat.example.com", "alert_1")),
+    "alert_not_sent": (
+        {"reason": "chat.example.com answered 503", "id": "alert_1"},
+        ("alert_not_sent", "chat.example.com answered 503", "alert_1"),
+    ),
+    "alerts_not_checked": ({"reason": "locked"}, ("alerts_not_checked", "locked")),
     "subscriber_failed": (
         {"subscriber": "handlers.alarm", "record": "WorkDead", "count": 2},
         ("subscriber_failed", "handlers.alarm", "WorkDead", "count=2"),

@@ -133,6 +133,12 @@ _OPTIONS = (
         metavar="N",
         help="Let time pass N times as fast.",
     ),
+    click.option(
+        "--traces",
+        is_flag=True,
+        envvar="RECEIVER_TRACES",
+        help="Send traces by OpenTelemetry, set up by OTEL_ variables.",
+    ),
     click.option("--seed", type=int, metavar="N", help="Make the same ids in every run."),
 )
 

@@ -36,6 +36,7 @@ from receiver.service.emulator.contracts import Account
 from receiver.service.emulator.failures import CallRefused, ScrapeFailed, TooManyAtOnce
 from receiver.service.emulator.ids import IdSource
 from receiver.service.emulator.wire.json_bodies import without_nulls
+from receiver.signals.traces.switch import answer_span
 
 log = event_log(__name__)
 Json = dict[str, Any]
@@ -84,6 +85,8 @@ class _CallNotes:
     """What is answered."""
     faked: bool = False
     """Whether a fault was asked for."""
+    route: str = "/"
+    """The path of the operation, with placeholders for ids; `/` if there is none."""
 
 
 class Dispatcher:
@@ -99,7 +102,11 @@ class Dispatcher:
         begun = time.perf_counter()
         notes = _CallNotes()
         try:
-            response = await self._respond(request, notes)
+            with answer_span(request.method, request.headers) as span:
+                response = await self._respond(request, notes)
+                if span is not None:
+                    span.note_status(response.status_code)
+                    span.note_route(notes.route)
         except ClientDisconnect:
             return
         seconds = time.perf_counter() - begun
@@ -157,6 +164,7 @@ class Dispatcher:
             return Answer(_HELLO)
         found = self._routes.find("GET" if request.method == "HEAD" else request.method, path)
         operation = _require(found, request)
+        notes.route = operation.path
         team = OPEN_TEAM
         if operation.needs_key:
             notes.team = team = self._gate.keys.team_of(request.headers.get("authorization"))
