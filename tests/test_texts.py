@@ -116,6 +116,14 @@ def test_every_file_of_data_can_be_read() -> None:
         assert json.loads(block)
 
 
+def test_no_block_of_the_guide_is_wrapped_in_a_terminal_of_80_columns() -> None:
+    """Rich leaves a blank at both sides. A wrapped command cannot be copied."""
+    for name in PAGES:
+        for language in CHECKED | SHOWN:
+            for page, block in blocks(language, name):
+                assert page == README.name or max(map(len, block.splitlines())) <= 78, (page, block)
+
+
 def test_every_link_has_one_target() -> None:
     """A file, or a heading of a page. Of two headings with the same words, a link reaches the first."""
     targets = {name: [anchor_of(one) for one in headings(text)] for name, text in PAGES.items()}
