@@ -206,7 +206,7 @@ async def test_resources() -> None:
 
 async def test_signals(capsys: pytest.CaptureFixture[str]) -> None:
     """A dead work item raises the alarm."""
-    alarm = example_names("Signals")["alarm"]
+    alarm = example_names("Alerts")["alarm"]
     router = example("Retries")
     try:
         async with bench(router) as at:
@@ -216,7 +216,7 @@ async def test_signals(capsys: pytest.CaptureFixture[str]) -> None:
     finally:
         signals.work_dead.disconnect(alarm)
 
-    expected = "handlers.store gave up on extract.completed of job job: GiveUp: nobody wants it\n"
+    expected = "handlers.store gave up on extract.completed of job job\nGiveUp: nobody wants it\n"
     assert capsys.readouterr().out == expected
 
 

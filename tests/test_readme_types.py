@@ -29,7 +29,7 @@ GIVEN = {
     "FastAPI": "from fastapi import FastAPI",
     "body": "body = b'{}'",
     "receiver": "import receiver",
-    "router": "from receiver import Router\n\nrouter = Router()",
+    "router": "import receiver as package\n\nrouter = package.Router()",
     "sentry_sdk": (  # it is not installed here
         "class sentry_sdk:\n"
         "    @staticmethod\n"

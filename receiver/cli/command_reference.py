@@ -33,19 +33,24 @@ def _summary(context: click.Context) -> str:
 
 def _contexts() -> Iterator[click.Context]:
     """Yield the context of each command, those of a group behind it."""
-    top = click.Context(receiver, info_name="receiver", max_content_width=_WIDTH, terminal_width=_WIDTH)
+    names = receiver.context_settings["help_option_names"]
+    top = click.Context(
+        receiver, info_name="receiver", help_option_names=names, max_content_width=_WIDTH, terminal_width=_WIDTH
+    )
     yield from _below(top, receiver)
 
 
-def _below(parent: click.Context, group: click.Group) -> Iterator[click.Context]:
+def _below(parent: click.Context, group: click.Group, before: str = "") -> Iterator[click.Context]:
     for name in group.list_commands(parent):
         command = group.get_command(parent, name)
         if command is None or command.hidden:
             continue
-        context = click.Context(command, info_name=name, parent=parent)
+        context = click.Context(command, info_name=before + name, parent=parent)
         yield context
-        if (subcommands := group_of(command)) is not None:
-            yield from _below(context, subcommands)
+        if isinstance(command, click.Group):
+            yield from _below(context, command)
+        elif (subcommands := group_of(command)) is not None:
+            yield from _below(parent, subcommands, f"{name} ")  # the path has no arguments of the command
 
 
 def group_of(command: click.Command) -> click.Group | None:

@@ -23,6 +23,7 @@ TOPICS = (
     "security",
     "quirks",
     "design",
+    "logs",
     "reference",
     "commands",
 )

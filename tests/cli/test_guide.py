@@ -71,7 +71,13 @@ def test_no_colour_is_obeyed(terminal: list[str], monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize(
     ("wrong", "meant"),
-    [("retrys", "retries"), ("deploy", "deploying"), ("batches", "order"), ("failures", "retries"), ("Start", "start")],
+    [
+        ("retrys", "retries"),
+        ("deploy", "deploying"),
+        ("batches", "order"),
+        ("failures", "retries"),
+        ("Start", "start"),
+    ],
 )
 def test_a_topic_that_does_not_exist_is_suggested(wrong: str, meant: str) -> None:
     """By its name, or by a word of its title."""

@@ -4,6 +4,7 @@ import ast
 import json
 import logging
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from hypothesis import strategies as st
 import receiver.core.logs
 from receiver.core.log_lines import ConsoleFormatter, EventText, JsonFormatter
 from receiver.core.logs import BackgroundHandler, configure_logs
+from tests.texts import PAGES
 
 DELIVERY: dict[str, Any] = {"id": "6f1d3c52-8a54-4b1e-9d0e-2f6f0a7f9a11", "type": "crawl.page", "job_id": "job-1"}
 ATTEMPT: dict[str, Any] = DELIVERY | {"handler": "handlers.pages.write", "attempt": 2}
@@ -267,10 +269,10 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
 }
 
 
-def words_in_code() -> set[str]:
-    """Return the first argument of every call of a logger's method in the package."""
+def words_in_code(below: str = ".") -> set[str]:
+    """Return the first argument of every call of a logger's method in the package, or in a folder of it."""
     found = set()
-    for path in Path(receiver.__file__).parent.rglob("*.py"):
+    for path in (Path(receiver.__file__).parent / below).rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if (
                 isinstance(node, ast.Call)
@@ -307,6 +309,15 @@ def test_every_event_word_of_the_code_is_known_here() -> None:
     own |= {"crashed", "thread_crashed", "exception_ignored"}  # by one function
 
     assert words_in_code() | chosen | own == set(WORDS)
+
+
+def test_the_guide_explains_every_event_word_of_the_receiver() -> None:
+    """Those of the emulator are for people who write handlers, and say enough themselves."""
+    page = PAGES["logs.md"]
+    explained = {word for row in re.findall(r"^\| (`.*?`) \|", page, re.MULTILINE) for word in row.split("`")[1::2]}
+
+    assert set(WORDS) - explained - words_in_code("service/emulator") == set()
+    assert explained <= set(WORDS)
 
 
 @pytest.mark.parametrize("word", WORDS)

@@ -1,4 +1,4 @@
-"""A user with no more rights than the README names can run everything but a migration."""
+"""A user with no more rights than the guide names can run everything but a migration."""
 
 import secrets
 from collections.abc import Iterator

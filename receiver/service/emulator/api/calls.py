@@ -75,7 +75,7 @@ class ApiOperation:
     limit: str
     """The rate limit that it counts towards: scrape, map, crawl, crawlStatus, search, extract, account…"""
     status: str = "real"
-    """For the README's table of operations: real, rules or model, browser."""
+    """For the guide's table of operations: real, rules or model, browser."""
     needs_key: bool = True
     """Whether a caller has to have a key; registration is for those who have none."""
     takes: Literal["json", "form", "bytes"] = "json"
