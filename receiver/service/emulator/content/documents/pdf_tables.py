@@ -1,7 +1,7 @@
 """Tables in a PDF, told by where texts stand: rows of short texts that begin or end one below the other.
 
 A PDF has no tables, only texts at places. What is not plainly a table stays lines: cells of several lines, cells
-over several columns, and columns of prose.
+over several columns, columns of prose, and rows that a program has written as one text.
 """
 
 import re
@@ -115,7 +115,9 @@ def _rows(pieces: Sequence[PlacedText]) -> list[_Row]:
         elif piece.x - last.end < _GAP * piece.height:
             cell = rows[-1].cells[-1]
             blank = " " if piece.text[:1].isspace() or last.text[-1:].isspace() else ""
-            cell.text, cell.end, rows[-1].after = f"{cell.text}{blank}{text}", piece.end, place + 1
+            if len(cell.text) <= _LONGEST_CELL:  # a longer text is in no table
+                cell.text = f"{cell.text}{blank}{text}"
+            cell.end, rows[-1].after = piece.end, place + 1
         else:
             rows[-1].cells.append(_Cell(text, piece.x, piece.end))
             rows[-1].after = place + 1
