@@ -92,8 +92,9 @@ class FailoverProof:
             sending = [asyncio.create_task(load.run(one.port, connections=_CONNECTIONS)) for load, one in pairs]
             try:
                 await self._acknowledge(_BEFORE)
-                for worker in workers:  # one that finds no server at its start ends, as it should
-                    await worker.line("✓")
+                # One that finds no server at its start ends, as it should.
+                shown = "SELECT count(*) FROM workers"
+                await until(lambda: self._deployment.rows(shown) == [(_EACH,)], "all workers to be at work")
                 await self._fail_over()
                 await self._acknowledge(_BEFORE)
             finally:
