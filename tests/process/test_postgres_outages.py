@@ -51,7 +51,7 @@ async def test_a_delivery_whose_commit_was_cut_off_is_a_duplicate_when_it_comes_
     body = Load(random.Random(7)).body()
     async with behind.serve("--no-worker") as serving:
         await post(serving.port, Load(random.Random(8)).body())
-        relay.cut_instead_of_answers()
+        relay.cut_instead_of_answers(to=body)
         cut = await post(serving.port, body)
         again = await post(serving.port, body)
 
