@@ -7,6 +7,7 @@
     failover     the primary of two PostgreSQL servers is lost: what was acknowledged, and goes on
     bloat        rounds of load and pruning on PostgreSQL: dead rows and tables stay bounded
     growth       acks and claims on PostgreSQL read as much with a million deliveries stored as with none
+    versions     the contract of stores on every version of PostgreSQL that is installed
     soak         hours of load and restarts: nothing is lost, and memory and open files stay bounded
     sdk          the end-to-end suite of the service's SDK, against the emulator
     extraction   how much of forty made pages the rules find, and how much of it is right
@@ -21,7 +22,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
-from tests.proofs import attacks, bloat, depth, failover, fuzz, growth, js_sdk, kill, machines, sdk, soak
+from tests.proofs import attacks, bloat, depth, failover, fuzz, growth, js_sdk, kill, machines, sdk, soak, versions
 from tests.service.emulator.extraction import quality
 
 PROOFS: dict[str, Callable[[Sequence[str]], None]] = {
@@ -32,6 +33,7 @@ PROOFS: dict[str, Callable[[Sequence[str]], None]] = {
     "failover": failover.main,
     "bloat": bloat.main,
     "growth": growth.main,
+    "versions": versions.main,
     "soak": soak.main,
     "sdk": sdk.main,
     "extraction": quality.main,

@@ -15,7 +15,7 @@ _MODEL = "tests/flows/test_dispatch_rules.py"
 def model(arguments: Sequence[str]) -> None:
     """Compare random histories of work with the model of the rules, on each store."""
     examples = _examples("model", arguments, usual=5_000, short=20)
-    _pytest([_MODEL], RULES_EXAMPLES=examples)
+    run_tests([_MODEL], RULES_EXAMPLES=examples)
 
 
 def properties(arguments: Sequence[str]) -> None:
@@ -24,7 +24,7 @@ def properties(arguments: Sequence[str]) -> None:
     files = [
         str(path) for path in _ROOT.glob("tests/**/test_*.py") if "@given(" in path.read_text(encoding="utf-8")
     ]
-    _pytest(_FROM_OUTSIDE if "--short" in arguments else files, PROPERTY_EXAMPLES=examples)
+    run_tests(_FROM_OUTSIDE if "--short" in arguments else files, PROPERTY_EXAMPLES=examples)
 
 
 def _examples(name: str, arguments: Sequence[str], *, usual: int, short: int) -> str:
@@ -35,7 +35,8 @@ def _examples(name: str, arguments: Sequence[str], *, usual: int, short: int) ->
     return str(options.examples or (short if options.short else usual))
 
 
-def _pytest(files: Sequence[str], **environment: str) -> None:
+def run_tests(files: Sequence[str], **environment: str) -> None:
+    """Run pytest with these arguments and variables; end the program where a test fails."""
     inherited = {
         name: value for name, value in os.environ.items() if name != "CI"
     }  # there examples would not change

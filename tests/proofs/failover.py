@@ -88,12 +88,13 @@ class FailoverProof:
         async with AsyncExitStack() as stack:
             web = [await stack.enter_async_context(self._deployment.serve("--no-worker")) for _ in range(_EACH)]
             workers = [await stack.enter_async_context(self._deployment.start("work")) for _ in range(_EACH)]
-            for worker in workers:
-                await worker.line("worker_started")
             pairs = list(zip(self._loads, web, strict=True))
             sending = [asyncio.create_task(load.run(one.port, connections=_CONNECTIONS)) for load, one in pairs]
             try:
                 await self._acknowledge(_BEFORE)
+                # One that finds no server at its start ends, as it should.
+                shown = "SELECT count(*) FROM workers"
+                await until(lambda: self._deployment.rows(shown) == [(_EACH,)], "all workers to be at work")
                 await self._fail_over()
                 await self._acknowledge(_BEFORE)
             finally:

@@ -75,6 +75,8 @@ class MachinesProof:
     async def _start_missing(self) -> None:
         while len(self._web) < _EACH:
             self._web.append(await self._stack.enter_async_context(self._deployment.serve("--no-worker")))
+        # One that finds no server at its start ends, and platforms start it again.
+        self._workers = [one for one in self._workers if not one.has_ended()]
         while len(self._workers) < _EACH:
             self._workers.append(await self._stack.enter_async_context(self._deployment.start("work")))
 

@@ -16,7 +16,7 @@ class Relay:
         self._host, self._port = parts.hostname or "", parts.port or 0
         self._passes = asyncio.Event()
         self._passes.set()
-        self._drops_answers = False
+        self._cut_after: bytes | None = None
         self._writers: set[asyncio.StreamWriter] = set()
         self._ended: list[asyncio.Event] = []
         self._parts = parts
@@ -32,9 +32,9 @@ class Relay:
         """Pass everything on again."""
         self._passes.set()
 
-    def cut_instead_of_answers(self) -> None:
-        """Pass everything to the server, and cut the connection in place of what it answers next."""
-        self._drops_answers = True
+    def cut_instead_of_answers(self, to: bytes = b"") -> None:
+        """Pass everything to the server; where these bytes come next, cut the connection in place of an answer."""
+        self._cut_after = to
         self.dropped.clear()
 
     @asynccontextmanager
@@ -60,16 +60,29 @@ class Relay:
         try:
             there, back = await asyncio.open_connection(self._host, self._port)
             self._writers |= {writer, back}
-            passing = self._pass(reader, back, answers=False), self._pass(there, writer, answers=True)
+            asked = asyncio.Event()
+            passing = self._pass_on(reader, back, asked), self._pass_back(there, writer, asked)
             await asyncio.gather(*passing, return_exceptions=True)
         finally:
             ended.set()
 
-    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, answers: bool) -> None:
+    async def _pass_on(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, asked: asyncio.Event
+    ) -> None:
         while data := await reader.read(65_536):
             await self._passes.wait()
-            if answers and self._drops_answers:
-                self._drops_answers = False
+            if self._cut_after is not None and self._cut_after in data:
+                self._cut_after = None
+                asked.set()
+            writer.write(data)
+        writer.close()
+
+    async def _pass_back(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, asked: asyncio.Event
+    ) -> None:
+        while data := await reader.read(65_536):
+            await self._passes.wait()
+            if asked.is_set():
                 self.dropped.set()
                 break
             writer.write(data)

@@ -62,6 +62,19 @@ def gate(postgres_url: str) -> Gate:
     return Gate(postgres_url, "INSERT OR UPDATE", "work_items")
 
 
+async def test_a_log_has_one_connection_however_many_append(gate: Gate, postgres_url: str) -> None:
+    """A web process takes no more from the server than that, also while it is slow."""
+    sessions = "SELECT count(*) FROM pg_stat_activity WHERE application_name = current_schema()"
+    async with PostgresStore(gate.url).log() as log:
+        with PostgresTables(postgres_url).connect() as stranger:
+            stranger.execute(b"BEGIN; LOCK TABLE deliveries")
+            appends = [log.append(delivery(str(number))) for number in range(300)]
+            await gate.until_waiting(1)
+            assert stranger.execute(sessions.encode()).fetchone() == (1,)
+        await soon(asyncio.gather(*appends))
+        assert PostgresTables(postgres_url).select(sessions) == [(1,)]
+
+
 # --- limits
 
 
