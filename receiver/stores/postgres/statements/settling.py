@@ -5,15 +5,12 @@ SELECT id, worker, attempts, lane, handler FROM work_items
 WHERE id = ANY(:ids) AND state = 'running' ORDER BY id FOR UPDATE
 """
 
-# Most items end in success, and this statement takes less time than SETTLE.
+# Most items end in success, and this statement takes less time than SETTLE. Nobody but their worker waits for rows
+# that run, so these need not be locked in an order: to do so cost a fifth of it.
 FINISH = """
-WITH theirs AS MATERIALIZED (
-    SELECT id FROM work_items
-    WHERE id = ANY(:ids) AND state = 'running' AND worker = :worker AND attempts = :number ORDER BY id FOR UPDATE
-)
 UPDATE work_items SET
     state = 'done', lease_until = NULL, worker = NULL, started = 0, last_error = NULL, heads_lane = 0
-WHERE id = ANY(ARRAY(SELECT id FROM theirs))
+WHERE id = ANY(:ids) AND state = 'running' AND worker = :worker AND attempts = :number
 RETURNING id, lane, handler
 """
 
