@@ -14,8 +14,8 @@ ADD_NEXT = _ROWS.add_next
 REMOVE_OF_PRUNED = _ROWS.remove_of_pruned
 ADD_WITHOUT_PRUNED = _ROWS.add_without_pruned
 
-# Its row is locked, so that only one transaction at a time changes the rows of jobs. Nobody waits for it: whoever has
-# it does the same.
+# Its row is locked, so that only one transaction at a time changes the rows of jobs. Nobody waits for it:
+# whoever has it does the same.
 ADVANCE_SUMMED = """
 WITH free AS MATERIALIZED (
     SELECT name FROM marks WHERE name = 'summed' AND value = :after FOR UPDATE SKIP LOCKED
