@@ -1,7 +1,7 @@
 """Workers of other queues: `python -m tests.benchmarks.queue_workers NAME URL fill COUNT SIZE`, or `... work`.
 
-`work` connects, waits in the current folder until all workers may begin, and drains the queue with a handler that does
-nothing. It prints as JSON how many it has handled, when the first, and the processor time.
+`work` connects, waits in the current folder until all workers may begin, and drains the queue with a handler that
+does nothing. It prints as JSON how many it has handled, when the first, and the processor time.
 """
 
 import asyncio
