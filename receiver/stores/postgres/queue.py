@@ -88,6 +88,15 @@ class PostgresQueue(SqlQueue):
         """Return nobody: of no worker it is certain that it died."""
         return []
 
+    def _has_changed(self, connection: PostgresConnection) -> bool:
+        """Tell whether there may be something to do. What another worker is about to route is not for this one."""
+        *latest, holder = self._clocks.watched(connection, LATEST_CHANGE)
+        before = self._seen
+        if before is None or latest[1] != before[1] or (latest != before and self._turn.may_take(holder)):
+            self._seen = latest
+            return True
+        return False
+
     def is_right(self, connection: SqlConnection) -> bool:
         """Compare the clocks with the database's. A machine that was paused is behind, and cannot know it."""
         return not self._clocks.compare(connection)
@@ -115,9 +124,7 @@ class PostgresQueue(SqlQueue):
         """
         pause, waited = _POLL_SECONDS, 0.0
         while waited < _LONGEST_WAIT_SECONDS:
-            latest = await self.database.call(lambda connection: self._clocks.watched(connection, LATEST_CHANGE))
-            if latest != self._seen:
-                self._seen = latest
+            if await self.database.call(self._has_changed):
                 return
             # The real clock, whatever clock the worker has: the change comes from another process.
             await asyncio.sleep(pause)

@@ -43,6 +43,7 @@ class PostgresStore:
         self._translate = Translation(self._address.schema)
         self._append_deadline = append_deadline
         self._clocks = OpenClocks()
+        self._was_current = False
 
     def exists(self) -> bool:
         """Tell whether the database has our tables. Raises StoreError if nobody can reach it."""
@@ -142,4 +143,6 @@ class PostgresStore:
         connection.tame_planner()
 
     def _require_current(self, connection: PostgresConnection) -> None:
-        schema.require_current(connection, self._translate, self._address)
+        # Each version works with the tables of the next one. So a process goes on when another one has migrated.
+        schema.require_current(connection, self._translate, self._address, or_next=self._was_current)
+        self._was_current = True
