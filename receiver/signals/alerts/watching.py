@@ -157,7 +157,7 @@ class AlertWatch:
         for key, entry in found.items():
             self._well_since.pop(key, None)
             if now - self._since[key] >= LASTS and (claimed := await self._claim(entry, now)):
-                again = _REFUSED_AGAIN if entry.kind is ConcernKind.REFUSED else _AGAIN
+                again = _REFUSED_AGAIN if entry.kind == ConcernKind.REFUSED else _AGAIN
                 expiries |= dict.fromkeys(claimed, now + again)
                 expiries |= {key: None, f"{key}!": now + _PAUSE}
                 news.append(entry)
