@@ -99,7 +99,8 @@ def project(tmp_path: Path) -> Path:
     """A folder with what users write: each block of the README, the examples, and requests, right and wrong."""
     for number, block in enumerate(blocks("python")):
         tmp_path.joinpath(f"readme_{number}.py").write_text(as_module(block), encoding="utf-8")
-    shutil.copytree(README.parent / "examples", tmp_path / "examples", ignore=shutil.ignore_patterns("__pycache__"))
+    unknown = shutil.ignore_patterns("__pycache__", "errors_to_sentry.py")  # no test installs Sentry's package
+    shutil.copytree(README.parent / "examples", tmp_path / "examples", ignore=unknown)
     tmp_path.joinpath("by_hand.py").write_text(BY_HAND, encoding="utf-8")
     tmp_path.joinpath("wrong.py").write_text(WRONG, encoding="utf-8")
     return tmp_path

@@ -22,7 +22,7 @@ from receiver.signals import contracts as signals
 from receiver.signals.alerts.messages import firing, message_of, trial
 from receiver.signals.alerts.posting import AlertPoster
 from receiver.signals.alerts.refusals import RefusalCount
-from receiver.signals.alerts.watching import EVERY, AlertWatch
+from receiver.signals.alerts.watching import EVERY, LASTS, AlertWatch
 from receiver.stores.memory import MemoryStore
 from receiver.worker.background import running_beside
 from tests.doubles import NOON, delivery, pass_time
