@@ -125,9 +125,9 @@ def _check_alerts(settings: Settings) -> str:
     if settings.alert_url is None:
         return f"are off; {PREFIX}ALERT_URL posts them to a chat"
     kinds = ", ".join(sorted(kind.value.replace("_", " ") for kind in alert_kinds(settings)))
-    signed = "" if settings.alert_secret is None else "signed, "
+    signed = "without signature" if settings.alert_secret is None else "signed"
     host = open_poster(settings, SystemClock()).host
-    return f"go {signed}to {host} about: {kinds}; `receiver alerts test` posts one"
+    return f"are posted to {host}, {signed}, about: {kinds}; `receiver alerts test` posts one"
 
 
 async def _check_store(settings: Settings) -> str:

@@ -80,16 +80,15 @@ async def read_attention(reports: Reports, now: datetime) -> Attention:
     items = [one async for one in reports.work_items(WorkFilter(state=WorkState.DEAD, limit=EXAMINED))]
     counts = Counter([one.handler for one in items])
     if len(items) == EXAMINED:
-        plan = await reports.work_plan(WorkFilter(state=WorkState.DEAD))
-        for kind, count in plan.kinds.items():
+        counts.clear()
+        for kind, count in (await reports.work_plan(WorkFilter(state=WorkState.DEAD))).kinds.items():
             counts[kind.handler] += count
-        counts.subtract([one.handler for one in items])  # they are in the plan too
     wanted = QuarantineFilter(since=now - QUARANTINED_WITHIN, limit=_MOST_QUARANTINED)
     newest = [one async for one in reports.deliveries(DeliveryFilter(limit=1))]
     return Attention(
         backlog=await reports.backlog(now),
         dead=grouped(items),
-        dead_counts=+counts,
+        dead_counts=counts,
         quarantined=[one async for one in reports.quarantined_requests(wanted)],
         last_delivery=newest[0].received_at if newest else None,
     )

@@ -22,7 +22,7 @@ from receiver.signals import contracts as signals
 from receiver.signals.alerts.messages import firing, message_of, trial
 from receiver.signals.alerts.posting import AlertPoster
 from receiver.signals.alerts.refusals import RefusalCount
-from receiver.signals.alerts.watching import EVERY, AlertWatch
+from receiver.signals.alerts.watching import EVERY, LASTS, AlertWatch
 from receiver.stores.memory import MemoryStore
 from receiver.worker.background import running_beside
 from tests.doubles import NOON, delivery, pass_time
@@ -60,7 +60,11 @@ class World:
 
     def watch(self, **options: Any) -> AlertWatch:
         poster = AlertPoster(URL, secret=SECRET, clock=self.clock, transport=self.chat.transport)
-        given: dict[str, Any] = {"kinds": frozenset({ConcernKind.DEAD}), "limits": AttentionLimits(), "machine": "m1"} | options
+        given: dict[str, Any] = {
+            "kinds": frozenset({ConcernKind.DEAD}),
+            "limits": AttentionLimits(),
+            "machine": "m1",
+        } | options
 
         @asynccontextmanager
         async def reports() -> AsyncIterator[Any]:
@@ -359,6 +363,15 @@ async def test_without_a_url_nothing_watches(world: World) -> None:
         await world.quarantine("malformed")
         await pass_time(world.clock, HOUR)
     assert world.chat.posts == []
+
+
+async def test_a_process_that_ends_leaves_the_duty_to_the_next(world: World) -> None:
+    """Otherwise nothing would be told for two minutes after each deployment."""
+    async with running_beside(world.watches[0].run()):
+        await pass_time(world.clock, EVERY)
+    await world.die("save", "TimeoutError")
+    world.watches = [world.watch()]
+    assert len(await world.after(LASTS + EVERY)) == 1
 
 
 async def test_a_store_that_is_away_is_logged_and_asked_again(world: World, caplog: Any) -> None:

@@ -7,7 +7,7 @@ like those of `ctx.once`: a process that starts, or that takes over, does not te
 import hashlib
 import socket
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -92,14 +92,24 @@ class AlertWatch:
 
     async def run(self) -> None:
         """Check again and again until cancelled. Every error is logged."""
-        while True:
-            try:
-                await self.check()
-            except ReceiverError as exc:
-                log.warning("alerts_not_checked", extra={"reason": str(exc)})
-            except Exception:  # a bug of ours: the next check may go well
-                log.exception("alerts_not_checked")
-            await self._clock.sleep(EVERY)
+        try:
+            while True:
+                try:
+                    await self.check()
+                except ReceiverError as exc:
+                    log.warning("alerts_not_checked", extra={"reason": str(exc)})
+                except Exception:  # a bug of ours: the next check may go well
+                    log.exception("alerts_not_checked")
+                await self._clock.sleep(EVERY)
+        finally:
+            await self._leave()
+
+    async def _leave(self) -> None:
+        """Let another process take the duty at once."""
+        now = self._clock.now()
+        if self._duty_until is not None and now < self._duty_until:
+            with suppress(ReceiverError):  # another process takes it a little later
+                await self._keys.set_once_expiry(_KEYS, "duty", until=now)
 
     async def check(self) -> None:
         """Check once, and post what is news."""
@@ -157,7 +167,7 @@ class AlertWatch:
         for key, entry in found.items():
             self._well_since.pop(key, None)
             if now - self._since[key] >= LASTS and (claimed := await self._claim(entry, now)):
-                again = _REFUSED_AGAIN if entry.kind is ConcernKind.REFUSED else _AGAIN
+                again = _REFUSED_AGAIN if entry.kind == ConcernKind.REFUSED else _AGAIN
                 expiries |= dict.fromkeys(claimed, now + again)
                 expiries |= {key: None, f"{key}!": now + _PAUSE}
                 news.append(entry)

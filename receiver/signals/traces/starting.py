@@ -69,8 +69,15 @@ def flush_spans() -> None:
 
 
 def traced(function: Callable[[Any], object], fields: Mapping[str, str]) -> Callable[[Any], object]:
-    """Return the function as a part of the trace that another process has begun."""
-    start_traces()
+    """Return the function as a part of the trace that another process has begun.
+
+    Traces never steer: if they cannot start here, the function is returned as it is.
+    """
+    try:
+        start_traces()
+    except ConfigurationError as exc:
+        log.warning("trace_failed", extra={"count": 1, "reason": str(exc)})
+        return function
 
     def run(argument: Any) -> object:
         parent = trace.get_current_span(context_of(fields))
