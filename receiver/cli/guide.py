@@ -56,11 +56,13 @@ def _formatted(text: str) -> str:
     """Return Markdown as a terminal shows it. A link to a topic names the command that shows the topic."""
     from rich.console import Console  # a pipe needs neither
     from rich.markdown import Markdown
+    from rich.theme import Theme
 
-    console = Console(force_terminal=True)
+    console = Console(force_terminal=True, theme=Theme({"markdown.code": "bold cyan"}))
     console.width = min(console.width, _WIDEST)
     with console.capture() as captured:
-        console.print(Markdown(_LINK.sub(_as_command, text), hyperlinks=False))
+        # The terminal's own colours, without a background, can be read on light and on dark.
+        console.print(Markdown(_LINK.sub(_as_command, text), code_theme="ansi_dark", hyperlinks=False))
     return captured.get()
 
 
