@@ -69,9 +69,9 @@ def _topic(name: str) -> Topic:
 def read_topic(name: str) -> str:
     """Return the Markdown of a topic of TOPICS, with the parts that are made from the code.
 
-    A line of the file that ends with `<!-- made by MODULE:FUNCTION -->` stands for what this function returns. So no
-    table of settings can differ from the settings. Where the file is shown as it is, the rest of the line says how to
-    read that part. The functions import much: call this in a thread where others wait.
+    A line of the file that ends with `<!-- made by MODULE:FUNCTION -->` stands for what this function returns. So
+    no table of settings can differ from the settings. Where the file is shown as it is, the rest of the line says
+    how to read that part. The functions import much: call this in a thread where others wait.
     """
     return _MADE.sub(lambda found: _made(found[1], found[2]), _source(name))
 
