@@ -35,6 +35,7 @@ _COMMANDS = {
     "monitors": "receiver.cli.monitors.group:monitors",
     "backfill": "receiver.cli.backfill:backfill",
     "drift": "receiver.cli.drift:drift",
+    "alerts": "receiver.cli.alerts.group:alerts",
     "quarantine": "receiver.cli.quarantine.group:quarantine",
     "work-items": "receiver.cli.work_items.group:work_items",
     "handlers": "receiver.cli.handlers.group:handlers",

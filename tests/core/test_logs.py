@@ -104,6 +104,7 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "routing_blocked": (DELIVERY | {"handler": "h", "advice": "wait"}, ("routing_blocked", "handler=h", "wait")),
     "results_not_recorded": ({"count": 3}, ("results_not_recorded", "count=3")),
     "results_lost": ({"count": 3}, ("results_lost", "count=3")),
+    "job_rows_behind": ({"reason": "locked"}, ("WARNING", "job_rows_behind", "locked")),
     "leases_not_renewed": ({"reason": "locked"}, ("leases_not_renewed", "locked")),
     "lease_lost": ({"work_id": 7}, ("lease_lost", "7")),
     "workers_died": ({"workers": ["web-1-4711"]}, ("WARNING", "workers_died", "web-1-4711")),
@@ -209,6 +210,7 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         ("site_not_indexed", "url=https://docs.example.com"),
     ),
     "browser_restarted": ({"reason": "a page could not be closed"}, ("WARNING", "a page could not be closed")),
+    "browser_profile_not_saved": ({"reason": "time-out"}, ("WARNING", "time-out")),
     "browser_not_started": ({"reason": "spawn failed"}, ("WARNING", "spawn failed")),
     "emulated_call_failed": (
         {"id": "019f2c10", "path": "/v2/crawl"},
@@ -237,6 +239,14 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "metrics_failed": ({}, ("metrics_failed",)),
     "metrics_not_served": ({"reason": "port 9464 is taken"}, ("metrics_not_served", "port 9464 is taken")),
     "serving_metrics": ({"url": "http://127.0.0.1:9464/metrics"}, ("serving_metrics", "9464")),
+    "trace_failed": ({"count": 2}, ("trace_failed", "count=2")),
+    "traces_not_exported": ({"advice": "pip install x"}, ("traces_not_exported", "pip install x")),
+    "alert_sent": ({"to": "chat.example.com", "id": "alert_1"}, ("alert_sent", "chat.example.com", "alert_1")),
+    "alert_not_sent": (
+        {"reason": "chat.example.com answered 503", "id": "alert_1"},
+        ("alert_not_sent", "chat.example.com answered 503", "alert_1"),
+    ),
+    "alerts_not_checked": ({"reason": "locked"}, ("alerts_not_checked", "locked")),
     "subscriber_failed": (
         {"subscriber": "handlers.alarm", "record": "WorkDead", "count": 2},
         ("subscriber_failed", "handlers.alarm", "WorkDead", "count=2"),

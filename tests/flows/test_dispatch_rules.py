@@ -4,31 +4,42 @@ A few workers share a store. They claim, run, settle late or never, crash, stop 
 the clock is set to and fro and operators decide. After each step the store has to say what the model of the rules
 says, and at the end, with everybody well again, nothing may be left over.
 
-RULES_EXAMPLES is how many runs each store gets. Set, the runs are new ones each time: `RULES_EXAMPLES=5000 pytest
-tests/flows/test_dispatch_rules.py`. Without it they are few and always the same.
+RULES_EXAMPLES is how many runs each store gets; PostgreSQL gets a quarter of them, as each takes longer there.
+Set, the runs are new ones each time: `RULES_EXAMPLES=5000 pytest tests/flows/test_dispatch_rules.py`. Without it
+they are few and always the same.
 """
 
 import asyncio
 import os
+import secrets
 import tempfile
-from collections.abc import Coroutine
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from receiver.core.claims import ClaimLimits, WorkItem
 from receiver.core.deliveries import Delivery
+from receiver.core.ports.queue import WorkQueue
 from receiver.core.ports.store import Store
 from receiver.core.types import HandlerName, HandlerSwitch
 from receiver.stores.memory import MemoryStore
+from receiver.stores.postgres.connection import PostgresConnection
+from receiver.stores.postgres.queue import PostgresQueue
+from receiver.stores.postgres.routing_turn import RoutingTurn
+from receiver.stores.postgres.store import PostgresStore
 from receiver.stores.sqlite.store import SqliteStore
 from tests.flows.rules_end import drive_to_the_end
 from tests.flows.rules_items import Policy
 from tests.flows.rules_world import LEASE, MUCH, Ending, Worker, World
+from tests.stores.postgres.shared import drop_schema
+from tests.stores.postgres.test_concurrency import database_of
 
 T = TypeVar("T")
 SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
@@ -391,10 +402,55 @@ class InSqlite(Dispatch):
         return SqliteStore(f"sqlite:///{Path(self.folder.name, 'receiver.db')}")
 
 
-def _settings(examples: int) -> settings:
+class EveryTurn(RoutingTurn):
+    """Every worker reads what is new, as with the other stores. Turns only save work."""
+
+    def take(self, connection: PostgresConnection, *, routed: int, holder: int) -> bool:
+        """Take it."""
+        return True
+
+
+class WithoutTurns(PostgresStore):
+    """A store whose workers take no turns in reading what is new."""
+
+    @asynccontextmanager
+    async def queue(self) -> AsyncIterator[WorkQueue]:
+        """Open for working."""
+        async with super().queue() as queue:
+            yield PostgresQueue(database_of(queue), turn=EveryTurn())
+
+
+class InPostgres(Dispatch):
+    """Over a schema of a server, with a connection for each worker."""
+
+    server: str
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.schema = f"rules_{secrets.token_hex(8)}"
+
+    def store(self) -> Store:
+        """Return a new store."""
+        return WithoutTurns(f"{self.server}?schema={self.schema}")
+
+    def teardown(self) -> None:
+        """Drive the rest to its end, and remove the schema."""
+        try:
+            super().teardown()
+        finally:
+            drop_schema(self.server, self.schema)
+
+
+@pytest.fixture(scope="module")
+def server_of_rules(postgres_server: str) -> None:
+    """The server for `InPostgres`."""
+    InPostgres.server = postgres_server
+
+
+def _settings(examples: int, share: int = 1) -> settings:
     asked = os.environ.get("RULES_EXAMPLES")
     return settings(
-        max_examples=int(asked) if asked else examples,
+        max_examples=-(-int(asked) // share) if asked else examples,
         derandomize=asked is None,
         database=None,
         deadline=None,
@@ -407,3 +463,5 @@ TestInMemory = InMemory.TestCase
 TestInMemory.settings = _settings(50)
 TestInSqlite = InSqlite.TestCase
 TestInSqlite.settings = _settings(20)
+TestInPostgres = pytest.mark.usefixtures("server_of_rules")(InPostgres.TestCase)
+TestInPostgres.settings = _settings(5, share=4)

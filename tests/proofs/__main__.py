@@ -4,11 +4,14 @@
     fuzz         a million mutated requests: one right answer to each, nothing lost, bounded memory
     kill         SIGKILL at any moment loses nothing that was acknowledged
     machines     the same with PostgreSQL, three web processes and three workers, whose server breaks too
+    failover     the primary of two PostgreSQL servers is lost: what was acknowledged, and goes on
+    bloat        rounds of load and pruning on PostgreSQL: dead rows and tables stay bounded
+    growth       acks and claims on PostgreSQL read as much with a million deliveries stored as with none
     soak         hours of load and restarts: nothing is lost, and memory and open files stay bounded
     sdk          the end-to-end suite of the service's SDK, against the emulator
     extraction   how much of forty made pages the rules find, and how much of it is right
     js-sdk       the same of its SDK for JavaScript, by npm
-    model        random histories of work on both stores, compared with a model of the rules
+    model        random histories of work on every store, compared with a model of the rules
     properties   all property tests of the suite, with many more examples
 
 Each has flags of its own: `python -m tests.proofs kill --help`. `--short` is what `.ci/run` runs.
@@ -18,7 +21,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
-from tests.proofs import attacks, depth, fuzz, js_sdk, kill, machines, sdk, soak
+from tests.proofs import attacks, bloat, depth, failover, fuzz, growth, js_sdk, kill, machines, sdk, soak
 from tests.service.emulator.extraction import quality
 
 PROOFS: dict[str, Callable[[Sequence[str]], None]] = {
@@ -26,6 +29,9 @@ PROOFS: dict[str, Callable[[Sequence[str]], None]] = {
     "fuzz": fuzz.main,
     "kill": kill.main,
     "machines": machines.main,
+    "failover": failover.main,
+    "bloat": bloat.main,
+    "growth": growth.main,
     "soak": soak.main,
     "sdk": sdk.main,
     "extraction": quality.main,

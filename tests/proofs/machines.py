@@ -22,7 +22,8 @@ from pathlib import Path
 
 import psycopg
 
-from tests.process.harness import HANDLED, Deployment, Load, Program, Serving, cancelled, until
+from tests.process.harness import Deployment, Load, Program, Serving, cancelled, until
+from tests.proofs.order import RECORDING, check_lanes, check_once
 from tests.stores.postgres.programs import Programs, installed_programs
 from tests.stores.postgres.server import FAST, Server, running_server
 
@@ -31,27 +32,6 @@ _EACH = 3
 _LONGEST_LOAD_SECONDS = 0.8
 _SILENT_SECONDS = 4.0
 """Longer than an append waits for the server."""
-_BEGUN, _TOLD = "begun", "told"
-_HANDLERS = f"""
-import asyncio, os, zlib
-from receiver import Context, Router
-from receiver.events import Event
-
-router = Router()
-begun, told, handled = (
-    os.open(name, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600) for name in ("{_BEGUN}", "{_TOLD}", "{HANDLED}")
-)
-
-@router.on("*", lane=lambda event: event.webhook_id[0] if event.webhook_id else None)
-async def record(event: Event, ctx: Context) -> None:
-    line = ctx.delivery.key.encode() + b"\\n"
-    os.write(begun, line)
-    if await ctx.once("told"):
-        os.write(told, line)
-    await asyncio.sleep(zlib.crc32(line) % 10 / 400)
-    os.write(handled, line)
-"""
-"""Lanes by the first digit of the id; each run takes some milliseconds."""
 
 
 class MachinesProof:
@@ -61,7 +41,7 @@ class MachinesProof:
         self._rng = random.Random(seed)
         self._server = server
         self._deployment = Deployment(folder, STORE=server.url, LEASE="4", GRACE="1")
-        self._deployment.write_handlers(_HANDLERS)
+        self._deployment.write_handlers(RECORDING)
         self.load = Load(random.Random(seed + 1))
         self.faults: Counter[str] = Counter()
         self._stack = AsyncExitStack()
@@ -131,20 +111,8 @@ class MachinesProof:
         assert stored.keys() == self.load.acknowledged.keys()
         assert self._deployment.handled().keys() == stored.keys()
         assert {answer for answer in self.load.answers if answer >= 500} <= {503}
-        self._check_lanes()
-        told = Counter(self._lines(_TOLD))
-        assert set(told.values()) <= {1}, "something that was asked for once was told twice"
-
-    def _check_lanes(self) -> None:
-        """Check the first run of each item: a crash of the server may forget its end, and it runs once more."""
-        arrived = [key for (key,) in self._deployment.rows("SELECT key FROM deliveries ORDER BY seq")]
-        begun = list(dict.fromkeys(self._lines(_BEGUN)))
-        for lane in "0123456789abcdef":
-            of_lane = [key for key in arrived if key[0] == lane]
-            assert [key for key in begun if key[0] == lane] == of_lane, f"lane {lane} has begun out of order"
-
-    def _lines(self, name: str) -> list[str]:
-        return (self._deployment.folder / name).read_text().split()
+        check_lanes(self._deployment)
+        check_once(self._deployment)
 
 
 def _signal(pids: Sequence[int], number: signal.Signals) -> None:

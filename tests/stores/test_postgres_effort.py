@@ -36,12 +36,19 @@ MOST = 5_000
 """Rows that a call may read, of tables and indexes together. Each table has six times as many."""
 
 _NOON = to_micros(NOON)
-FILL = f"""
+
+
+def fill(many: int) -> str:
+    """Return a script that fills a store; what is not done yet lies at the end."""
+    return _FILL.replace("{MANY}", str(many))
+
+
+_FILL = f"""
 INSERT INTO deliveries (seq, key, type, job_id, success, received_at, size)
 SELECT n, 'key-' || lpad(n::text, 8, '0'), CASE n % {JOB_PAGES} WHEN 0 THEN 'crawl.completed' ELSE 'crawl.page' END,
     'job-' || lpad(((n - 1) / {JOB_PAGES})::text, 6, '0'), true, {_NOON} + n, 2
-FROM generate_series(1, {MANY}) AS n;
-SELECT setval(pg_get_serial_sequence('deliveries', 'seq'), {MANY});
+FROM generate_series(1, {{MANY}}) AS n;
+SELECT setval(pg_get_serial_sequence('deliveries', 'seq'), {{MANY}});
 INSERT INTO bodies (seq, headers, body) SELECT seq, '[]', '{{}}' FROM deliveries;
 INSERT INTO work_items (id, delivery_seq, handler, state, attempts, trigger, due_at, lease_until, recheck_at,
     hold_until, lane, heads_lane, last_error, worker)
@@ -49,23 +56,23 @@ SELECT n, n, CASE WHEN n % 10 = 0 THEN 'two' ELSE 'one' END, s.state, 1, 'delive
     CASE s.state WHEN 'waiting' THEN {_NOON} + n END, CASE s.state WHEN 'running' THEN {_NOON} + 60000000 + n END,
     CASE s.state WHEN 'held' THEN {_NOON} + n END, {_NOON}, CASE s.state WHEN 'queued' THEN 'lane' END, 0,
     CASE s.state WHEN 'dead' THEN 'no' END, CASE s.state WHEN 'running' THEN 'worker-b' END
-FROM generate_series(1, {MANY}) AS n CROSS JOIN LATERAL (SELECT CASE
-    WHEN n > {MANY} - 50 THEN 'waiting' WHEN n > {MANY} - 100 THEN 'running' WHEN n > {MANY} - 150 THEN 'held'
-    WHEN n > {MANY} - 200 THEN 'queued' WHEN n > {MANY} - 250 THEN 'dead' ELSE 'done' END AS state) AS s;
-SELECT setval(pg_get_serial_sequence('work_items', 'id'), {MANY});
+FROM generate_series(1, {{MANY}}) AS n CROSS JOIN LATERAL (SELECT CASE
+    WHEN n > {{MANY}} - 50 THEN 'waiting' WHEN n > {{MANY}} - 100 THEN 'running' WHEN n > {{MANY}} - 150 THEN 'held'
+    WHEN n > {{MANY}} - 200 THEN 'queued' WHEN n > {{MANY}} - 250 THEN 'dead' ELSE 'done' END AS state) AS s;
+SELECT setval(pg_get_serial_sequence('work_items', 'id'), {{MANY}});
 INSERT INTO work_items (delivery_seq, handler, state, attempts, trigger, due_at, lane, heads_lane)
 VALUES (1, 'one', 'waiting', 0, 'delivery', {_NOON}, 'lane', 1);
 INSERT INTO attempts (work_id, number, trigger, started_at, ended_at, outcome, overdue)
 SELECT id, 1, 'delivery', {_NOON}, {_NOON} + 9, 'succeeded', 0 FROM work_items WHERE state = 'done';
 INSERT INTO quarantine (received_at, reason, detail, headers, body)
-SELECT {_NOON}, 'conflict', '', '[]', '' FROM generate_series(1, {MANY});
-INSERT INTO once_keys (handler, key, asked_at) SELECT 'one', 'k' || n, n FROM generate_series(1, {MANY}) AS n;
+SELECT {_NOON}, 'conflict', '', '[]', '' FROM generate_series(1, {{MANY}});
+INSERT INTO once_keys (handler, key, asked_at) SELECT 'one', 'k' || n, n FROM generate_series(1, {{MANY}}) AS n;
 INSERT INTO handlers (name) VALUES ('one'), ('two');
 INSERT INTO words (seq, words)
 SELECT seq, (CASE seq % 1000 WHEN 7 THEN '''rare'':1 ' ELSE '' END || '''example'':2')::tsvector FROM deliveries;
 INSERT INTO jobs
 SELECT max(seq), min(received_at), max(received_at), 'crawl.completed' FROM deliveries GROUP BY job_id;
-UPDATE marks SET value = {MANY} WHERE name IN ('routed', 'indexed', 'summed');
+UPDATE marks SET value = {{MANY}} WHERE name IN ('routed', 'indexed', 'summed');
 INSERT INTO marks (name, value) VALUES ('searched', 1);
 """
 COUNTED = """
@@ -210,7 +217,7 @@ def full(request: pytest.FixtureRequest, postgres_server: str) -> Iterator[str]:
     url = f"{postgres_server}?schema={name}"
     prepare(parse_address(url))
     with PostgresTables(url).connect() as connection:
-        connection.execute(FILL.encode())
+        connection.execute(fill(MANY).encode())
         if request.param == "analysed":
             connection.execute(f"ANALYZE {', '.join(TABLES)}".encode())
     yield url

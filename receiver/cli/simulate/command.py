@@ -9,6 +9,7 @@ import click
 from receiver.cli.common.exit_codes import OK
 from receiver.cli.common.filter_options import store_option, text
 from receiver.cli.common.lazy_group import LazyGroup
+from receiver.cli.common.numbers import Number
 from receiver.cli.common.output import note, write_json
 from receiver.cli.simulate.flags import ARRIVALS, ENDPOINT, FAULTS, OUTAGES, SENDER, scenario_options
 from receiver.cli.simulate.trace import STDOUT, opened, tracing
@@ -70,9 +71,7 @@ class _Simulate(click.Command):
     metavar="URL",
     help="Send signed deliveries to a running receiver instead.",
 )
-@click.option(
-    "--speed", type=click.FloatRange(0.1, 1000), metavar="N", help="With --to: let time pass N times as fast."
-)
+@click.option("--speed", type=Number(0.1, 1000), metavar="N", help="With --to: let time pass N times as fast.")
 @click.option(
     "--play-outages", is_flag=True, help="With --to: send nothing during outages, and count each attempt as failed."
 )

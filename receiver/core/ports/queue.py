@@ -35,7 +35,8 @@ class RoutingQueue(Protocol):
         """Make work items and mark the deliveries of the batch as routed.
 
         Returns, in the order of `work`, the ids of the items that are now claimed under the lease, and None for the
-        others. Returns None and changes nothing when another worker has routed since the batch was read.
+        others. Returns None and changes nothing when another worker has routed since the batch was read, or when
+        the store has lost one of its deliveries since, as a failover may.
         """
 
     async def backfilled(self, keys: Collection[DeliveryKey]) -> frozenset[DeliveryKey]:

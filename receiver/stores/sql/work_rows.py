@@ -25,7 +25,10 @@ class RoutingStatements(Protocol):
     """The SQL of new work items. `:seqs` and `:keys` are arrays of the dialect, and `:lanes` its rows."""
 
     ADVANCE_ROUTED: str
-    """Mark deliveries as routed `:through` a seq, if the mark is still at `:after`."""
+    """Mark deliveries as routed `:through` a seq, if the mark is still at `:after`.
+
+    Where a store may have lost some since they were read, none is marked unless it has all `:seqs` with their `:keys`.
+    """
     UNROUTED: str
     """Size and columns of the deliveries behind `:after`, at most `:limit`, and perhaps only about `:max_bytes`."""
     ANY_BACKFILLED: str

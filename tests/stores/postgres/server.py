@@ -31,7 +31,8 @@ class Server:
     def __init__(self, programs: Programs, folder: Path, settings: Mapping[str, str]) -> None:
         self._programs = programs
         self.folder = folder
-        self._settings = settings
+        self.settings = dict(settings)
+        """They count from the next start."""
         self.port = free_port()
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -49,9 +50,15 @@ class Server:
         """Make the folder of the data."""
         self._run("initdb", "-D", str(self.data), "-U", "postgres", "-A", "trust", "--locale=C", "-E", "UTF8", "-N")
 
+    def copy_from(self, other: "Server") -> None:
+        """Take over the data of a server that is stopped."""
+        shutil.copytree(other.data, self.data)
+        for path in (self.data, *self.data.rglob("*")):
+            give_to_other_user(path)
+
     def start(self) -> None:
         """Start the server, and return when it answers."""
-        settings = [f"-c{name}={value}" for name, value in self._settings.items()]
+        settings = [f"-c{name}={value}" for name, value in self.settings.items()]
         command = [str(self._programs.folder / "postgres"), "-D", str(self.data), "-p", str(self.port), *settings]
         command += ["-clisten_addresses=127.0.0.1", "-cunix_socket_directories="]
         with (self.folder / "log").open("ab") as log:
@@ -95,24 +102,45 @@ def running_server(
     programs: Programs, settings: Mapping[str, str] = FAST, *, parent: Path | None = None
 ) -> Iterator[Server]:
     """Run a server of these programs for a block. Its folder is made in `parent`, and removed at the end."""
-    folders: Sequence[Path] = [
-        Path(tempfile.mkdtemp(prefix="postgres-", dir=one)) for one in (None, _data_parent(parent))
-    ]
-    try:
-        for folder in folders:
-            folder.chmod(0o755)
-            give_to_other_user(folder)
-        own = programs.reachable_copy(folders[0]) if os.getuid() == 0 else programs
-        server = Server(own, folders[1], settings)
+    with reachable(programs) as own, stopped_server(own, settings, parent=parent) as server:
         server.create()
         server.start()
+        yield server
+
+
+@contextmanager
+def reachable(programs: Programs) -> Iterator[Programs]:
+    """Yield programs that the server's user can run, for a block."""
+    if os.getuid() != 0:
+        yield programs
+        return
+    with _folder(None) as folder:
+        yield programs.reachable_copy(folder)
+
+
+@contextmanager
+def stopped_server(
+    programs: Programs, settings: Mapping[str, str] = FAST, *, parent: Path | None = None
+) -> Iterator[Server]:
+    """Give a block a server of reachable programs that has no data yet, and is not started."""
+    with _folder(_data_parent(parent)) as folder:
+        server = Server(programs, folder, settings)
         try:
             yield server
         finally:
             server.stop(signal.SIGQUIT)
+
+
+@contextmanager
+def _folder(parent: str | None) -> Iterator[Path]:
+    """Make a folder of the server's user for a block."""
+    folder = Path(tempfile.mkdtemp(prefix="postgres-", dir=parent))
+    try:
+        folder.chmod(0o755)
+        give_to_other_user(folder)
+        yield folder
     finally:
-        for folder in folders:
-            shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def answers(port: int) -> bool:

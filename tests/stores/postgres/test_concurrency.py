@@ -8,8 +8,7 @@ import pytest
 
 from receiver.core.claims import ClaimLimits, HandlerClaim, Lease
 from receiver.core.ports.queue import WorkQueue
-from receiver.core.retention import PruneRule
-from receiver.core.types import DeliveryState, WorkerId
+from receiver.core.types import WorkerId
 from receiver.core.work import Hold, NewWork
 from receiver.stores.postgres.database import PostgresDatabase
 from receiver.stores.postgres.dialect import WRITES, writes
@@ -30,7 +29,6 @@ from tests.stores.opened import (
     QUEUED,
     SECOND,
     WAITING,
-    A,
     B,
     Opened,
     ended,
@@ -48,7 +46,7 @@ async def workers(gate: Gate, count: int, by: Writes = WRITES) -> AsyncIterator[
     async with AsyncExitStack() as stack:
         opened = await stack.enter_async_context(open_all(store))
         queues = [await stack.enter_async_context(store.queue()) for _ in range(count)]
-        yield opened, [PostgresQueue(database_of(queue), by) for queue in queues]
+        yield opened, [PostgresQueue(database_of(queue), writes=by) for queue in queues]
 
 
 def database_of(queue: WorkQueue) -> PostgresDatabase:
@@ -162,23 +160,6 @@ async def test_an_operator_and_a_worker_do_not_free_a_lane_twice(gate: Gate) -> 
 # --- routing, leases, once keys
 
 
-async def test_two_workers_route_a_batch_once(gate: Gate) -> None:
-    """The second finds the mark moved."""
-    async with workers(gate, 2) as (opened, queues):
-        await opened.add(delivery("a"), delivery("b"))
-        batch = await opened.queue.routing_batch(limit=9, max_bytes=MUCH)
-        work = [NewWork(one.seq, ONE, True, False, None, None) for one in batch.deliveries]
-        with gate.closed():
-            routing = [
-                asyncio.create_task(queue.route(batch, work, lease=Lease(A, AFTER), now=NOON)) for queue in queues
-            ]
-            await gate.until_waiting(2)
-        results = await asyncio.gather(*routing)
-
-        assert sorted(results, key=lambda one: one is None) == [[1, 2], None]
-        assert len(await opened.work()) == 2
-
-
 async def test_a_lost_lease_is_taken_back_once(gate: Gate) -> None:
     """Several workers look at the same time, and its own worker settles it a moment too late."""
     async with workers(gate, 3) as (opened, (late, *others)):
@@ -225,34 +206,28 @@ async def test_of_sixteen_that_ask_at_a_time_one_is_the_first(gate: Gate) -> Non
 # --- operators
 
 
-async def test_what_is_retried_while_it_is_pruned_stays_whole(gate: Gate) -> None:
-    """Either the retry is first, and the delivery stays, or it finds nothing."""
-    async with workers(gate, 1) as (opened, _):
-        (work_id,) = await opened.items(1, claim=True)
-        await opened.settle(ended(work_id, DEAD, error="no"))
-        rule = PruneRule(AFTER + DAY, state=DeliveryState.DEAD)
-        with gate.closed():
-            retrying = asyncio.create_task(opened.controls.retry([work_id], now=NOON))
-            await gate.until_waiting(1)
-            pruning = asyncio.create_task(opened.maintenance.prune(rule, after=0, limit=9, now=NOON))
-            await gate.until_waiting(2)
-        assert await retrying == 1
-        assert (await pruning).count == 0
-        assert await opened.states(work_id) == [WAITING]
-
-
 async def test_transactions_that_wait_for_each_other_are_run_again(gate: Gate, postgres_url: str) -> None:
-    """A stranger locks two items in the other order. The server ends one of the two, and the worker tries again."""
+    """A stranger locks items in the other order. The server ends the worker's transaction, which is tried again.
+
+    It ends whoever waits for a second when each waits for the other. The stranger would wait for an hour.
+    """
     async with workers(gate, 1) as (opened, (queue,)):
-        first, second = await opened.items(2, claim=True)
-        with PostgresTables(postgres_url).connect() as stranger:
-            stranger.execute(f"BEGIN; SELECT 1 FROM work_items WHERE id = {second} FOR UPDATE".encode())
-            settling = asyncio.create_task(queue.settle([ended(first), ended(second)]))
+        first, second, third = await opened.items(3, claim=True)
+        tables = PostgresTables(postgres_url)
+        lock = "SELECT 1 FROM work_items WHERE id = {} FOR UPDATE"
+        with tables.connect() as other, tables.connect() as stranger:
+            stranger.execute(f"SET application_name = '{tables.schema}'; SET deadlock_timeout = '1h'".encode())
+            other.execute(f"BEGIN; {lock.format(second)}".encode())
+            stranger.execute(f"BEGIN; {lock.format(third)}".encode())
+            settling = asyncio.create_task(queue.settle([ended(one) for one in (first, second, third)]))
             await gate.until_waiting(1)
-            lock = f"SELECT 1 FROM work_items WHERE id = {first} FOR UPDATE".encode()
-            await asyncio.to_thread(stranger.execute, lock)
-            stranger.execute("ROLLBACK")
-        assert await settling == [True, True]
+            locking = asyncio.create_task(asyncio.to_thread(stranger.execute, lock.format(first).encode()))
+            await gate.until_waiting(2)
+            other.execute(b"ROLLBACK")
+            await soon(locking)
+            assert not settling.done()
+            stranger.execute(b"ROLLBACK")
+        assert await soon(settling) == [True, True, True]
 
 
 async def test_claims_settlements_and_operators_beside_each_other_leave_every_lane_sound(gate: Gate) -> None:

@@ -7,6 +7,7 @@ import subprocess
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
+from itertools import count
 from pathlib import Path
 
 import psycopg
@@ -62,6 +63,12 @@ async def accepted_again(log: DeliveryLog, key: str) -> None:
             except StoreError:
                 continue
             return
+
+
+async def append_without_end(log: DeliveryLog) -> None:
+    """Append until the store refuses."""
+    for number in count():
+        await log.append(delivery(f"one-of-many-{number}"))
 
 
 async def test_an_append_ends_with_an_error_when_the_server_falls_silent(relay: Relay) -> None:
@@ -222,6 +229,24 @@ async def test_a_server_without_a_connection_left_is_an_error_until_one_is_free(
             except StoreError:
                 continue
             return
+
+
+async def test_a_server_that_takes_no_writes_for_a_while_is_connected_to_anew(server: Server) -> None:
+    """So that with the addresses of several, another one is found that does."""
+    mine = "SELECT pid FROM pg_stat_activity WHERE application_name = 'receiver'"
+    switch = "ALTER SYSTEM SET default_transaction_read_only = {}"
+    with psycopg.connect(server.url, autocommit=True) as admin:
+        async with PostgresStore(server.url).log() as log:
+            await outcome(log, "before")
+            first = admin.execute(mine.encode()).fetchall()
+            admin.execute(switch.format("on").encode())
+            admin.execute(b"SELECT pg_reload_conf()")
+            with pytest.raises(StoreError, match="it is read-only"):
+                await soon(append_without_end(log))
+            admin.execute(switch.format("off").encode())
+            admin.execute(b"SELECT pg_reload_conf()")
+            await accepted_again(log, "after")
+            assert admin.execute(mine.encode()).fetchall() != first
 
 
 @pytest.mark.parametrize("server", [{"fsync": "off"}], indirect=True)
