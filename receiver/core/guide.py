@@ -17,6 +17,7 @@ TOPICS = (
     "emulator",
     "client",
     "deploying",
+    "postgres",
     "operating",
     "runbook",
     "outages",
