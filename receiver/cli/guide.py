@@ -54,9 +54,8 @@ def _named(asked: str) -> str:
     if found := [one.name for one in known if asked.lower() in (one.name, one.title.lower())]:
         return found[0]
     words = set(asked.lower().split())
-    meant = resembling(asked.lower(), TOPICS) or [
-        one.name for one in known if words & {one.name, *one.title.lower().split()} - _SMALL_WORDS
-    ]
+    meant = [one.name for one in known if words & {one.name, *one.title.lower().split()} - _SMALL_WORDS]
+    meant = meant or resembling(asked.lower(), TOPICS)
     close = did_you_mean(meant[:_MOST_MEANT]) or "; `receiver guide` lists them"
     raise click.UsageError(f"The guide has no topic {asked!r}{close}")
 

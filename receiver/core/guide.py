@@ -19,6 +19,8 @@ TOPICS = (
     "deploying",
     "postgres",
     "operating",
+    "alerts",
+    "traces",
     "runbook",
     "outages",
     "security",
