@@ -206,7 +206,7 @@ async def test_resources() -> None:
 
 async def test_signals(capsys: pytest.CaptureFixture[str]) -> None:
     """A dead work item raises the alarm."""
-    alarm = example_names("Alerts")["alarm"]
+    alarm = example_names("Signals")["alarm"]
     router = example("Retries")
     try:
         async with bench(router) as at:

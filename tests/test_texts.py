@@ -19,8 +19,8 @@ from receiver.core.markdown import anchor_of
 from receiver.settings import PREFIX, Settings
 from tests.texts import GUIDE, PAGES, README, ROOT, blocks, headings, languages, without_blocks
 
-CHECKED = {"python", "console", "sh", "toml", "yaml", "json"}
-"""A test reads each block of these: here, or in test_readme_types and `.ci/run`."""
+CHECKED = {"python", "console", "sh", "sql", "toml", "yaml", "json"}
+"""A test reads each block of these: here, in test_readme_types, in stores/postgres, or `.ci/run`."""
 SHOWN = {"text"}
 """Output and pictures."""
 _ENDS = {"|", ">", "<", ";", "&", "&&", "||", ">>", "2>"}

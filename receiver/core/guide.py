@@ -17,7 +17,10 @@ TOPICS = (
     "emulator",
     "client",
     "deploying",
+    "postgres",
     "operating",
+    "alerts",
+    "traces",
     "runbook",
     "outages",
     "security",
@@ -28,7 +31,7 @@ TOPICS = (
     "commands",
 )
 """The names of all topics, in the order in which to read them."""
-_MADE = re.compile(r"^<!-- made by ([\w.]+):(\w+) -->$", re.MULTILINE)
+_MADE = re.compile(r"^.*<!-- made by ([\w.]+):(\w+) -->$", re.MULTILINE)
 _TOPIC_LINK = re.compile(r"([a-z]+)\.md(?:#([\w-]+))?")
 
 
@@ -69,8 +72,9 @@ def _topic(name: str) -> Topic:
 def read_topic(name: str) -> str:
     """Return the Markdown of a topic of TOPICS, with the parts that are made from the code.
 
-    A line `<!-- made by MODULE:FUNCTION -->` of the file stands for what this function returns. So no table of
-    settings can differ from the settings. The functions import much: call this in a thread where others wait.
+    A line of the file that ends with `<!-- made by MODULE:FUNCTION -->` stands for what this function returns. So
+    no table of settings can differ from the settings. Where the file is shown as it is, the rest of the line says
+    how to read that part. The functions import much: call this in a thread where others wait.
     """
     return _MADE.sub(lambda found: _made(found[1], found[2]), _source(name))
 

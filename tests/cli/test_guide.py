@@ -43,7 +43,7 @@ def test_the_list_has_a_line_of_80_columns_for_each_topic(words: tuple[str, ...]
 
 def test_a_pipe_gets_the_markdown() -> None:
     """With links as in the files, and with the parts that are made from the code."""
-    assert said("order") == read_topic("order")
+    assert said("order") == said("Order", "and", "batches") == said("order and batches") == read_topic("order")
     assert "| `STORE` | `sqlite:///receiver.db` |" in said("reference")
 
 
@@ -76,7 +76,7 @@ def test_no_colour_is_obeyed(terminal: list[str], monkeypatch: pytest.MonkeyPatc
         ("deploy", "deploying"),
         ("batches", "order"),
         ("failures", "retries"),
-        ("Start", "start"),
+        ("the service's quirks", "quirks"),
     ],
 )
 def test_a_topic_that_does_not_exist_is_suggested(wrong: str, meant: str) -> None:
