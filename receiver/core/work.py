@@ -127,6 +127,10 @@ class WorkFilter:
     limit: int | None = None
     among: tuple[WorkState, ...] = ()
     stuck: bool = False
+    action: int | None = None
+    """The recorded action that decided last about the item."""
+    untried: bool = False
+    """Only items that nobody has attempted since they were made or retried, without heads of lanes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,8 @@ def newest_work(state: MemoryState, wanted: WorkFilter, *, before: int | None = 
     """Yield the wanted work items, the newest first. The store may change meanwhile."""
     ids = (work_id for work_id in reversed(list(state.work)) if before is None or work_id < before)
     rows = (state.work[work_id] for work_id in ids if work_id in state.work)
-    found = (work_summary(state, row) for row in rows)
+    fitting = (row for row in rows if _was_decided(row, wanted))
+    found = (work_summary(state, row) for row in fitting)
     return islice((one for one in found if _is_wanted_work(one, wanted)), wanted.limit)
 
 
@@ -108,6 +109,10 @@ def _has_work(state: MemoryState, seq: int, wanted: DeliveryFilter) -> bool:
 
 def _is_for(handler: HandlerName, wanted: DeliveryFilter | WorkFilter) -> bool:
     return wanted.handler is None or any(fnmatchcase(handler, glob) for glob in glob_list(wanted.handler))
+
+
+def _was_decided(row: WorkRow, wanted: WorkFilter) -> bool:
+    return (wanted.action is None or row.action_id == wanted.action) and (not wanted.untried or row.is_untried())
 
 
 def _is_wanted_work(summary: WorkSummary, wanted: WorkFilter) -> bool:

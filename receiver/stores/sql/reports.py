@@ -18,6 +18,7 @@ from receiver.core.workers import WorkerReport
 from receiver.errors import StoreError, UnknownDelivery, UnknownRequest, UnknownWork
 from receiver.stores.prefixes import MAX_NAMED, candidates
 from receiver.stores.sql import narrowing, plans
+from receiver.stores.sql.actions import ActionReports
 from receiver.stores.sql.compression import decoded
 from receiver.stores.sql.connection import SqlConnection, SqlDatabase, Values, number
 from receiver.stores.sql.feed import FeedReports
@@ -32,7 +33,7 @@ PAGE_SIZE = 500
 _SUMMARY_COLUMNS = 12
 
 
-class SqlReports(FeedReports, JobReports):
+class SqlReports(FeedReports, JobReports, ActionReports):
     """A Reports, but for `changed` and `search_reach`, which each kind of database does in its own way."""
 
     def __init__(
@@ -44,6 +45,7 @@ class SqlReports(FeedReports, JobReports):
     ) -> None:
         FeedReports.__init__(self, database, reads)
         JobReports.__init__(self, database, reads)
+        ActionReports.__init__(self, database)
         self._narrow_limit = narrow_limit
 
     async def deliveries(

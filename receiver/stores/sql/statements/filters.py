@@ -166,6 +166,11 @@ class Filters:
             conditions.append((f"AND {among}", "among", self._dialect.array([one.value for one in wanted.among])))
         if wanted.stuck:
             conditions.append(("AND (w.state <> :dead OR w.heads_lane = 1)", "dead", WorkState.DEAD.value))
+        if wanted.action is not None:
+            conditions.append(("AND w.action_id = :action", "action", wanted.action))
+        if wanted.untried:
+            untried = "w.attempts = w.uncounted AND (w.lane IS NULL OR w.heads_lane = :no)"
+            conditions.append((f"AND {untried}", "no", 0))
         return conditions
 
     def _of_delivery(self, wanted: DeliveryFilter | WorkFilter) -> list[_Condition]:
