@@ -23,7 +23,7 @@ class NewAction:
     """What it is done to, in words."""
     planned: int
     choice: Mapping[str, str] = field(default_factory=dict)
-    """The same for programs: the filter or the ids. With it the action is undone, or goes on after an interruption."""
+    """The same for programs: a filter or ids. By it the action is undone, or goes on after an interruption."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,11 @@ class RecordedAction:
         if self.ended_at is not None or not self.what.planned:
             return 100
         return min(99, self.seen * 100 // self.what.planned)
+
+    @property
+    def has_rest(self) -> bool:
+        """Whether it has not looked at everything that was planned."""
+        return self.seen < self.what.planned
 
     def was_interrupted(self, now: datetime) -> bool:
         """Tell whether its process has ended without saying so."""

@@ -175,6 +175,12 @@ class HealthReader(Protocol):
     async def workers(self) -> Sequence[WorkerReport]:
         """Return the workers that have not signed off, by name. A killed one is among them for a while."""
 
+    async def paces(self) -> Mapping[HandlerName, datetime]:
+        """Return the moments before which the next attempts of handlers with a rate should not begin.
+
+        A handler that has a rate no more may be among them.
+        """
+
     async def facts(self) -> StoreFacts:
         """Return how large the store is."""
 

@@ -64,6 +64,10 @@ class MemoryHealth(MemoryFace):
             for name, (sign, seen_at) in sorted(self.state.workers.items())
         ]
 
+    async def paces(self) -> Mapping[HandlerName, datetime]:
+        """Return until when handlers with a rate are paced."""
+        return dict(self.state.paced_until)
+
     async def activity(
         self, *, since: datetime, step: timedelta, handler: HandlerName | None = None
     ) -> Sequence[ActivityCount]:

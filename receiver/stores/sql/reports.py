@@ -249,6 +249,11 @@ class SqlReports(FeedReports, JobReports, ActionReports):
 
         return await self.database.call(read)
 
+    async def paces(self) -> Mapping[HandlerName, datetime]:
+        """Return until when handlers with a rate are paced."""
+        rows = await self._page(self._reads.health.paces, {})
+        return {HandlerName(name): from_micros(until) for name, until in rows}
+
     async def backlog(self, now: datetime) -> Backlog:
         """Return what is still to be done."""
 

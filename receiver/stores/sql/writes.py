@@ -57,7 +57,8 @@ class ControlStatements(Protocol):
     BURY: str
     """Make `:ids` dead, with `:reason` as their error; dead ones release their lanes."""
     TAKE_BACK: str
-    """Make those of `:ids` dead that nobody has attempted, but no heads of lanes; `:reason` is for those without error."""
+    """Make those of `:ids` dead that nobody has attempted, but no heads of lanes. `:reason` is their error if they
+    have none."""
     NOTE_ACTION: str
     """Note that `:action` made `:ids`."""
     SWITCH: str

@@ -18,13 +18,14 @@ from receiver.errors import (
     NoSearchIndex,
     StoreError,
     StoreRefused,
+    UnknownAction,
     UnknownDelivery,
     UnknownJob,
     UnknownRequest,
     UnknownWork,
 )
 from receiver.web.console.access import StoreAccess
-from receiver.web.console.action_runs import ActionRuns
+from receiver.web.console.action_runs import ActionRuns, TooManyActions
 from receiver.web.console.activity import read_activity
 from receiver.web.console.background_reports import BackgroundReport
 from receiver.web.console.changes import StoreChanges
@@ -46,16 +47,17 @@ class ConsoleApp:
     def __init__(self, store: Store, clock: Clock, options: ConsoleOptions) -> None:
         sessions = Sessions(options.password)
         access = StoreAccess(store)
-        self._counting = StoreAccess(store)  # a connection of its own: pages do not wait for what is counted
+        self._counting = StoreAccess(store, most=2)  # of its own: pages do not wait for what is counted
+        self._watching = StoreAccess(store, most=1)  # each connection knows for itself what has changed
         slow = SlowWork()
         self.parts = ConsoleParts(
             access,
             PageRenderer(clock, version=options.version),
             clock,
             sessions,
-            ActionRuns(clock),
+            ActionRuns(access, clock),
             options,
-            StoreChanges(access, clock),
+            StoreChanges(self._watching, clock),
             Traffic(self._counting, clock),
             slow,
             BackgroundReport(self._counting, lambda reports: reports.handlers()),
@@ -74,7 +76,9 @@ class ConsoleApp:
                 StoreError: self._no_store,
                 StoreRefused: self._no_store,
                 WrongFilter: self._wrong_filter,
+                TooManyActions: self._too_many,
                 NoSearchIndex: self._wrong_filter,
+                UnknownAction: self._unknown,
                 UnknownDelivery: self._unknown,
                 UnknownJob: self._unknown,
                 UnknownRequest: self._unknown,
@@ -105,6 +109,7 @@ class ConsoleApp:
             await self.parts.checks.aclose()
             await self.parts.drift.aclose()
             await self._counting.aclose()
+            await self._watching.aclose()
             await self.parts.access.aclose()
 
     async def _http_error(self, request: Request, exc: Exception) -> Response:
@@ -117,6 +122,9 @@ class ConsoleApp:
 
     async def _wrong_filter(self, request: Request, exc: Exception) -> Response:
         return self._error(request, str(exc), 400)
+
+    async def _too_many(self, request: Request, exc: Exception) -> Response:
+        return self._error(request, str(exc), 503)
 
     async def _unknown(self, request: Request, exc: Exception) -> Response:
         return self._error(request, str(exc), 404)

@@ -112,6 +112,7 @@ class Query:
             until=self.moment("until", now),
             handler=self.globs("handler"),
             state=self.state(WorkState),
+            action=self.number("action"),
         )
 
     def jobs(self, now: datetime) -> JobFilter:

@@ -113,6 +113,11 @@ def go_to(request: Request, target: str) -> Response:
     return RedirectResponse(scope_root(request.scope) + target, 303)
 
 
+def actor_of(request: Request) -> str:
+    """Return who asks for an action, as it is recorded."""
+    return f"console {client_of(request)}"
+
+
 def client_of(request: Request) -> str:
     """Return the address from which a request came."""
     return request.client.host if request.client else "unknown"

@@ -73,7 +73,8 @@ class HealthStatements:
         WHERE handler = :handler AND last_error IS NOT NULL ORDER BY id DESC LIMIT 1
     """
 
-    workers = "SELECT name, machine, pid, version, started_at, seen_at FROM workers ORDER BY name"
+    workers = "SELECT name, machine, pid, version, started_at, seen_at, limits FROM workers ORDER BY name"
+    paces = "SELECT name, paced_until FROM handlers WHERE paced_until > 0"
     leased = "SELECT worker, handler, count(*) FROM work_items WHERE state = 'running' GROUP BY worker, handler"
     activity = _ACTIVITY.format(conditions="")
     activity_of = _ACTIVITY.format(conditions="AND handler = :handler")

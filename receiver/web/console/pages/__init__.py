@@ -2,6 +2,7 @@
 
 from starlette.routing import Route
 
+from receiver.web.console.pages.actions import ActionPages
 from receiver.web.console.pages.dead import DeadLetterPage
 from receiver.web.console.pages.deliveries import DeliveryPages
 from receiver.web.console.pages.drift import DriftPage
@@ -29,6 +30,7 @@ _SUBJECTS = (
     DriftPage,
     SimulatorPage,
     SettingsPage,
+    ActionPages,
     ChangeStream,
     SignInPages,
 )

@@ -7,6 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from receiver.core.recorded_actions import NewAction
 from receiver.core.text import counted
 from receiver.core.types import DeliveryKey, DeliveryState, Trigger
 from receiver.core.views import explanation, run_time, with_subjects
@@ -14,7 +15,7 @@ from receiver.core.work import NewWork
 from receiver.web.console.copies import copies_of
 from receiver.web.console.delivery_content import content_of
 from receiver.web.console.filters import PAGE_SIZE
-from receiver.web.console.parts import ConsoleParts, client_of, get, go_to, post
+from receiver.web.console.parts import ConsoleParts, actor_of, get, go_to, post
 from receiver.web.console.segments import segment
 
 MAX_SHOWN_WORK = 50
@@ -101,9 +102,8 @@ class DeliveryPages:
             detail = await reports.detail(DeliveryKey(key))
             names = [one for one in dict.fromkeys(work.handler for work in detail.work) if handler in (None, one)]
             new = [NewWork(detail.summary.seq, one, claim=False, trigger=Trigger.REPLAY) for one in names]
-            made = await controls.enqueue(new, now=self._parts.clock.now())
-        about = (
-            f"{counted(made, 'handler')} of delivery {key}" if handler is None else f"{handler} of delivery {key}"
-        )
-        self._parts.runs.done("run again", about, client_of(request), changed=made)
+            about = f"{counted(len(names), 'handler') if handler is None else handler} of delivery {key}"
+            action = NewAction(actor_of(request), "run again", about, len(new))
+            async with self._parts.runs.recorded(reports, controls, action) as number:
+                await controls.enqueue(new, now=self._parts.clock.now(), action=number)
         return go_to(request, f"/deliveries/{segment(key)}")

@@ -7,15 +7,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from receiver.core.recorded_actions import NewAction
 from receiver.core.types import HandlerName, HandlerSwitch, WorkState
 from receiver.core.views import waiting_items
 from receiver.core.work import HandlerReport, WorkFilter
 from receiver.web.console.activity import read_activity
 from receiver.web.console.filters import WrongFilter
-from receiver.web.console.parts import ConsoleParts, client_of, get, go_to, post
+from receiver.web.console.parts import ConsoleParts, actor_of, get, go_to, post
 from receiver.web.console.segments import segment
+from receiver.web.console.undoing import SWITCHES
 
-_SWITCHES = {"pause": HandlerSwitch.PAUSED, "resume": HandlerSwitch.ON, "disable": HandlerSwitch.DISABLED}
 _LATEST = 20
 
 
@@ -74,13 +75,17 @@ class HandlerPages:
 
     async def _switch(self, request: Request) -> Response:
         name, verb = HandlerName(request.path_params["name"]), request.path_params["verb"]
-        if verb not in _SWITCHES:
+        if verb not in SWITCHES:
             raise WrongFilter(f"there is no switch {verb!r}")
         async with self._parts.access.deciding() as (reports, controls):
             if name not in await reports.handler_names():
                 raise WrongFilter(f"no work item of a handler {name!r} is stored")
-            await controls.switch(name, _SWITCHES[verb])
-        self._parts.runs.done(verb, f"handler {name}", client_of(request), changed=1)
+            before = (await reports.switches()).get(name, HandlerSwitch.ON)
+            choice = {"handler": name, "before": before.value}
+            action = NewAction(actor_of(request), verb, f"handler {name}", 1, choice)
+            async with self._parts.runs.recorded(reports, controls, action) as number:
+                await controls.switch(name, SWITCHES[verb])
+                await controls.advance_action(number, seen=1, changed=1, now=self._parts.clock.now())
         return go_to(request, f"/handlers/{segment(name)}")
 
 
