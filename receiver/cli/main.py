@@ -35,6 +35,7 @@ _COMMANDS = {
     "backfill": "receiver.cli.backfill:backfill",
     "drift": "receiver.cli.drift:drift",
     "quarantine": "receiver.cli.quarantine.group:quarantine",
+    "actions": "receiver.cli.actions:actions",
     "work-items": "receiver.cli.work_items.group:work_items",
     "handlers": "receiver.cli.handlers.group:handlers",
     "replay": "receiver.cli.replay.command:replay",

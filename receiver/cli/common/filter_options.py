@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from receiver.cli.common.names import complete_handler, complete_type
+from receiver.cli.common.row_ids import ACTION_ID
 from receiver.core.clock import SystemClock
 from receiver.core.deliveries import DeliveryFilter
 from receiver.core.durations import parse_duration
@@ -126,12 +127,12 @@ def job_list_options(command: Command) -> Command:
 
 def work_list_options(command: Command) -> Command:
     """Add the filters of a listing of work items as one argument `wanted`, a WorkFilter."""
-    return _filtered(command, (*_FILTERS, _HANDLER, _state(WorkState), _LIST_LIMIT), WorkFilter, WorkState)
+    return _filtered(command, (*_FILTERS, _HANDLER, _ACTION, _state(WorkState), _LIST_LIMIT), WorkFilter, WorkState)
 
 
 def work_filter_options(states: Iterable[WorkState]) -> Callable[[Command], Command]:
     """Add the filters of work items, also by handler, as one argument `wanted`, a WorkFilter."""
-    options = (*_FILTERS, _HANDLER, _state(tuple(states)), _LIMIT)
+    options = (*_FILTERS, _HANDLER, _ACTION, _state(tuple(states)), _LIMIT)
     return lambda command: _filtered(command, options, WorkFilter, WorkState)
 
 
@@ -186,6 +187,12 @@ _HANDLER = click.option(
     multiple=True,
     shell_complete=complete_handler,
     help="Only handlers that match, such as '*.save'; may be repeated.",
+)
+_ACTION = click.option(
+    "--action",
+    type=ACTION_ID,
+    metavar="ID",
+    help="Only items that this action decided about last; `receiver actions` lists them.",
 )
 _HANDLED = (
     click.option(

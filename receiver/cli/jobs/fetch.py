@@ -13,9 +13,10 @@ from receiver.cli.common.exit_codes import FAILED, OK
 from receiver.cli.common.filter_options import store_option, text
 from receiver.cli.common.output import note, quoted
 from receiver.cli.common.progress import progress
+from receiver.cli.common.recording import recording
 from receiver.cli.common.service_calls import open_client
 from receiver.cli.common.service_jobs import Unknown, arrived, events_of, unknown_options
-from receiver.cli.common.store import open_controls, open_reports
+from receiver.cli.common.store import configured_store, open_controls, open_reports
 from receiver.core.bulk import Imported
 from receiver.core.clock import SystemClock
 from receiver.core.text import counted, escape_controls
@@ -100,10 +101,17 @@ async def _import(settings: Settings, missing: Missing, spool: Spool) -> int:
 
     async def step(part: Sequence[Imported]) -> None:
         nonlocal stored
-        stored += list(await controls.import_deliveries(part)).count(AppendOutcome.ACCEPTED)
+        new = list(await controls.import_deliveries(part)).count(AppendOutcome.ACCEPTED)
+        stored += new
+        await recorded.add(seen=len(part), changed=new)
 
+    about, store = f"results of job {missing.job_id}", configured_store(settings)
     try:
-        async with open_controls(settings, create=True) as controls, open_reports(settings) as reports:
+        async with (
+            open_controls(settings, create=True) as controls,
+            open_reports(settings) as reports,
+            recording(controls, store, "fetch", about, planned=missing.count) as recorded,
+        ):
             with progress("stored", missing.count) as advance:
                 async for part in to_import(missing, spool, reports, SystemClock(), origin=Origin.IMPORT):
                     await to_its_end(step(part))

@@ -7,48 +7,62 @@ from receiver.cli.common.exit_codes import INTERRUPTED, OK
 from receiver.cli.common.interrupt import stopping_at_interrupt
 from receiver.cli.common.output import note
 from receiver.cli.common.progress import ProgressLines, lines_and_progress
+from receiver.cli.common.recording import recording
 from receiver.cli.common.store import now_of
 from receiver.cli.replay.request import ReplayRequest
 from receiver.core.bulk import Cursor
 from receiver.core.clock import SystemClock
 from receiver.core.ports.controls import Controls
+from receiver.core.recording import STOPPED
 from receiver.core.text import counted
 from receiver.core.work import NewWork
+from receiver.errors import ReceiverError
 from receiver.replay.requeue import new_work
 
 MAX_ITEMS = 100
 """Work items of one transaction. It is small, because acks wait for the write lock."""
 
 
+class _Interrupted(ReceiverError):
+    """Somebody has stopped the command."""
+
+
 async def enqueue(request: ReplayRequest) -> int:
     """Make new work items; return the exit code."""
-    enqueuing = _Enqueuing(request, await request.controls())
+    controls, count = await request.controls(), request.plan.count
+    about = f"handlers of {counted(count, 'event')}"
     try:
-        with (
-            lines_and_progress("enqueuing", request.plan.count) as lines,
-            stopping_at_interrupt("these work items") as stop,
-        ):
-            finished = await enqueuing.go_through(stop, lines)
+        async with recording(controls, request.store, "run again", about, planned=count) as recorded:
+            made = await _enqueue(_Enqueuing(request, controls, recorded.number), count)
+    except _Interrupted:
+        return INTERRUPTED
+    write = note if request.flags.as_json else say
+    write(f"enqueued {counted(made, 'work item')}; workers run them as soon as they can")
+    return OK
+
+
+async def _enqueue(enqueuing: "_Enqueuing", count: int) -> int:
+    """Make the work items, and return how many. Whatever stops it, standard error says how to continue."""
+    try:
+        with lines_and_progress("enqueuing", count) as lines, stopping_at_interrupt("these work items") as stop:
+            if not await enqueuing.go_through(stop, lines):
+                raise _Interrupted(STOPPED)
     except BaseException:
         enqueuing.note_continuation()
         raise
-    if not finished:
-        enqueuing.note_continuation()
-        return INTERRUPTED
-    write = note if request.flags.as_json else say
-    write(f"enqueued {counted(enqueuing.made, 'work item')}; workers run them as soon as they can")
-    return OK
+    return enqueuing.made
 
 
 class _Enqueuing:
     """Makes the work items of the chosen events, and knows up to which place all have been made."""
 
-    def __init__(self, request: ReplayRequest, controls: Controls) -> None:
+    def __init__(self, request: ReplayRequest, controls: Controls, action: int) -> None:
         self.made = 0
         self._place: Cursor | None = request.selection.after
         self._reached = self._place
         self._request = request
         self._controls = controls
+        self._action = action
         self._gathered: list[NewWork] = []
 
     async def go_through(self, stop: asyncio.Event, lines: ProgressLines) -> bool:
@@ -74,6 +88,7 @@ class _Enqueuing:
         self._request.note_continuation(self._place)
 
     async def _make(self) -> None:
-        self.made += await self._controls.enqueue(self._gathered, now=await now_of(self._request.store))
+        now = await now_of(self._request.store)
+        self.made += await self._controls.enqueue(self._gathered, now=now, action=self._action)
         self._gathered.clear()
         self._place = self._reached
