@@ -32,6 +32,7 @@ from receiver.web.console.changes import StoreChanges
 from receiver.web.console.drift_counts import count_drift
 from receiver.web.console.filters import WrongFilter
 from receiver.web.console.gate import Gate
+from receiver.web.console.job_results import JobComparisons
 from receiver.web.console.monitor_checks import read_checks
 from receiver.web.console.pages import all_routes
 from receiver.web.console.parts import ConsoleOptions, ConsoleParts
@@ -64,6 +65,7 @@ class ConsoleApp:
             BackgroundReport(self._counting, lambda reports: read_activity(reports, clock.now())),
             BackgroundReport(self._counting, lambda reports: read_checks(reports, slow)),
             BackgroundReport(self._counting, lambda reports: count_drift(reports, slow)),
+            JobComparisons(options.results, access, clock),
         )
         with as_file(files("receiver.web.console") / "static") as folder:
             static = StaticFiles(directory=folder)
@@ -103,6 +105,7 @@ class ConsoleApp:
         finally:
             self.parts.changes.end()
             await self.parts.runs.aclose()
+            await self.parts.comparisons.aclose()
             await self.parts.traffic.aclose()
             await self.parts.handlers.aclose()
             await self.parts.activity.aclose()

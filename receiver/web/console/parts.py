@@ -17,6 +17,7 @@ from receiver.web.console.changes import StoreChanges
 from receiver.web.console.drift_counts import CountedDrift
 from receiver.web.console.filters import Query
 from receiver.web.console.gate import scope_root
+from receiver.web.console.job_results import JobComparisons, ResultSource
 from receiver.web.console.monitor_checks import ShownCheck
 from receiver.web.console.rendering import PageRenderer
 from receiver.web.console.sessions import Sessions
@@ -71,6 +72,8 @@ class ConsoleOptions:
     """Where deliveries are received, for commands to copy."""
     check: Callable[[], Awaitable[Sequence[CheckedPart]]] | None = None
     """Checks the deployment as `receiver check` does. None where that is not possible."""
+    results: ResultSource | None = None
+    """Asks the service for the results of jobs. None without an API key."""
     sign: Callable[[bytes], dict[str, str]] | None = None
     """Returns the headers that authenticate a body, for a request to copy. None without secrets."""
 
@@ -97,6 +100,8 @@ class ConsoleParts:
     """The newest checks of monitors."""
     drift: BackgroundReport[CountedDrift]
     """What is unknown in the newest deliveries."""
+    comparisons: JobComparisons
+    """What the service has of jobs."""
 
     def query(self, request: Request) -> Query:
         """Return the query of a page."""

@@ -13,7 +13,7 @@ from starlette.responses import HTMLResponse
 
 from receiver.core.clock import Clock, iso
 from receiver.core.sizes import shown_size
-from receiver.core.text import escape_controls, short_id, short_job_id, shortened
+from receiver.core.text import counted, escape_controls, short_id, short_job_id, shortened
 from receiver.web.console.gate import path_inside, scope_root
 from receiver.web.console.segments import segment
 
@@ -55,6 +55,7 @@ class PageRenderer:
             clean=lambda text: escape_controls(str(text), keep="\n\t"),
             cut=lambda text, width=200: shortened(escape_controls(str(text)), width),
             number=lambda value: "-" if value is None else f"{value:,}",
+            counted=counted,
             duration=_duration,
             share=_share,
             rate=_rate,

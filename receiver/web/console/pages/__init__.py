@@ -7,6 +7,7 @@ from receiver.web.console.pages.dead import DeadLetterPage
 from receiver.web.console.pages.deliveries import DeliveryPages
 from receiver.web.console.pages.drift import DriftPage
 from receiver.web.console.pages.handlers import HandlerPages
+from receiver.web.console.pages.job_results import JobResultPages
 from receiver.web.console.pages.jobs import JobListPages
 from receiver.web.console.pages.monitors import MonitorPages
 from receiver.web.console.pages.overview import OverviewPage
@@ -23,6 +24,7 @@ _SUBJECTS = (
     DeliveryPages,
     DeadLetterPage,
     WorkItemPages,
+    JobResultPages,
     JobListPages,
     MonitorPages,
     HandlerPages,

@@ -13,6 +13,7 @@ from receiver.core.work import HandlerReport
 from receiver.web.console.filters import PAGE_SIZE
 from receiver.web.console.pages.work_items import ACTIONS
 from receiver.web.console.parts import ConsoleParts, get, go_to, post
+from receiver.web.console.segments import segment
 from receiver.web.console.undoing import (
     SWITCHES,
     Undo,
@@ -80,7 +81,9 @@ class ActionPages:
 
     def _rest(self, one: RecordedAction) -> str | None:
         """Return the page with the plan for the rest of an action that was stopped."""
-        path = _PATHS.get(one.what.verb)
+        path, job_id = _PATHS.get(one.what.verb), one.what.choice.get("job")
+        if one.what.verb in ("backfill", "fetch") and job_id is not None:
+            return f"/jobs/{segment(job_id)}"
         return (
             None if path is None or not one.what.choice else f"/work-items/{path}/plan?{urlencode(one.what.choice)}"
         )

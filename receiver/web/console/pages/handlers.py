@@ -1,16 +1,18 @@
 """Handlers: how each does, and its switch."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from receiver.core.ports.reports import Reports
 from receiver.core.recorded_actions import NewAction
 from receiver.core.types import HandlerName, HandlerSwitch, WorkState
 from receiver.core.views import waiting_items
 from receiver.core.work import HandlerReport, WorkFilter
+from receiver.core.workers import HandlerUse, use_of
 from receiver.web.console.activity import read_activity
 from receiver.web.console.filters import WrongFilter
 from receiver.web.console.parts import ConsoleParts, actor_of, get, go_to, post
@@ -36,9 +38,12 @@ class HandlerPages:
 
     async def _listing(self, request: Request) -> Response:
         handlers = await self._reports()
+        async with self._parts.access.reading() as reports:
+            use = await self._use(reports, [one.name for one in handlers])
         content = {
             "rows": handlers,
             "waiting": {one.name: waiting_items(one) for one in handlers},
+            "use": use,
         }
         return self._parts.pages.page(request, "handlers.html", content)
 
@@ -48,6 +53,11 @@ class HandlerPages:
         async with self._parts.access.reading() as reports:
             switches = await reports.switches()
         return [replace(one, switch=switches.get(one.name, HandlerSwitch.ON)) for one in counted]
+
+    async def _use(self, reports: Reports, names: Sequence[HandlerName]) -> Mapping[HandlerName, HandlerUse]:
+        """Return how much of its limits each handler uses now."""
+        workers, paces, now = await reports.workers(), await reports.paces(), self._parts.clock.now()
+        return {name: use_of(name, workers, paces.get(name), now) for name in names}
 
     async def _show(self, request: Request) -> Response:
         name = HandlerName(request.path_params["name"])
@@ -64,12 +74,14 @@ class HandlerPages:
             ]
             activity = await read_activity(reports, self._parts.clock.now(), name)
             latest = await reports.work_item(dead[0].id) if dead else None
+            use = (await self._use(reports, [name]))[name]
         content = {
             "one": report,
             "waiting": waiting_items(report),
             "dead": dead,
             "latest": latest,
             "activity": activity,
+            "use": use,
         }
         return self._parts.pages.page(request, "handler.html", content)
 
