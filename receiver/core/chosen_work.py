@@ -80,6 +80,7 @@ def filter_words(wanted: WorkFilter) -> dict[str, str]:
         "until": wanted.until and iso(wanted.until),
         "handler": ",".join(glob_list(wanted.handler)),
         "state": wanted.state,
+        "error": wanted.error,
         "action": wanted.action,
     }
     return {name: str(value) for name, value in given.items() if value}

@@ -34,6 +34,9 @@ class NewWork:
     trigger: Trigger = Trigger.DELIVERY
 
 
+NO_REASON = "no reason"
+"""What stands for the error of an item that has none."""
+
 LOST = "the worker died or lost its lease during the attempt"
 """The error of an attempt whose end was not recorded."""
 
@@ -127,6 +130,8 @@ class WorkFilter:
     limit: int | None = None
     among: tuple[WorkState, ...] = ()
     stuck: bool = False
+    error: str | None = None
+    """A glob for what went wrong: the last error, else the note, else `core.work.NO_REASON`."""
     action: int | None = None
     """The recorded action that decided last about the item."""
     untried: bool = False

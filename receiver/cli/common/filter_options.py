@@ -127,12 +127,14 @@ def job_list_options(command: Command) -> Command:
 
 def work_list_options(command: Command) -> Command:
     """Add the filters of a listing of work items as one argument `wanted`, a WorkFilter."""
-    return _filtered(command, (*_FILTERS, _HANDLER, _ACTION, _state(WorkState), _LIST_LIMIT), WorkFilter, WorkState)
+    return _filtered(
+        command, (*_FILTERS, _HANDLER, _ERROR, _ACTION, _state(WorkState), _LIST_LIMIT), WorkFilter, WorkState
+    )
 
 
 def work_filter_options(states: Iterable[WorkState]) -> Callable[[Command], Command]:
     """Add the filters of work items, also by handler, as one argument `wanted`, a WorkFilter."""
-    options = (*_FILTERS, _HANDLER, _ACTION, _state(tuple(states)), _LIMIT)
+    options = (*_FILTERS, _HANDLER, _ERROR, _ACTION, _state(tuple(states)), _LIMIT)
     return lambda command: _filtered(command, options, WorkFilter, WorkState)
 
 
@@ -187,6 +189,12 @@ _HANDLER = click.option(
     multiple=True,
     shell_complete=complete_handler,
     help="Only handlers that match, such as '*.save'; may be repeated.",
+)
+_ERROR = click.option(
+    "--error",
+    type=text,
+    metavar="GLOB",
+    help="Only items whose last error, or what they wait for, matches, such as 'TimeoutError*'.",
 )
 _ACTION = click.option(
     "--action",

@@ -6,7 +6,7 @@ from itertools import islice
 
 from receiver.core.deliveries import DeliveryFilter, DeliverySummary, StoredDelivery
 from receiver.core.types import DeliveryState, HandlerName, WorkState, glob_list
-from receiver.core.work import LaneHead, WorkFilter, WorkSummary
+from receiver.core.work import NO_REASON, LaneHead, WorkFilter, WorkSummary
 from receiver.core.work_states import CLAIMABLE, OPEN
 from receiver.stores.memory.rows import WorkRow
 from receiver.stores.memory.search import check_words, has_words
@@ -120,6 +120,7 @@ def _is_wanted_work(summary: WorkSummary, wanted: WorkFilter) -> bool:
         _fits(summary, wanted)
         and _is_for(summary.handler, wanted)
         and (wanted.state is None or summary.state == wanted.state)
+        and (wanted.error is None or fnmatchcase(summary.last_error or summary.note or NO_REASON, wanted.error))
         and (not wanted.among or summary.state in wanted.among)
         and (not wanted.stuck or summary.state is not WorkState.DEAD or summary.holds_lane)
     )

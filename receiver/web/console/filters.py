@@ -17,9 +17,15 @@ from receiver.core.work import WorkFilter
 
 PAGE_SIZE = 50
 _MAX_VALUE = 500
+_MAX_ERROR = 1_500
 _MAX_DIGITS = 19
 
 State = TypeVar("State", bound=StrEnum)
+
+
+def literal(text: str) -> str:
+    """Return a glob that matches only this text."""
+    return "".join(f"[{char}]" if char in "*?[" else char for char in text)
 
 
 class WrongFilter(ValueError):
@@ -112,6 +118,7 @@ class Query:
             until=self.moment("until", now),
             handler=self.globs("handler"),
             state=self.state(WorkState),
+            error=self.text("error", _MAX_ERROR),
             action=self.number("action"),
         )
 

@@ -2,6 +2,7 @@
 
 import re
 from datetime import timedelta
+from html import unescape
 
 import pytest
 
@@ -157,20 +158,27 @@ async def test_a_plan_takes_the_beginning_of_a_job_as_its_list_does(browser: Bro
     assert await states(opened) == ["dead", "waiting"]
 
 
-async def test_two_hundred_items_of_a_group_are_one_action(browser: Browser, opened: Opened) -> None:
-    """The address of their plan is longer than any other value may be."""
-    for work_id in await opened.items(200, ONE, claim=True):
-        await opened.settle(ended(work_id, DEAD, error="no"))
+async def test_a_group_of_any_size_is_one_action(browser: Browser, opened: Opened) -> None:
+    """Its errors differ in numbers, and hold what a glob would take for a wildcard. Others stay."""
+    for number, work_id in enumerate(await opened.items(300, ONE, claim=True)):
+        error = "[x]? gone*" if number < 10 else f"ValueError: row {number} of 300 [sic]\nand more {number}"
+        await opened.settle(ended(work_id, DEAD, error=error))
+    held = (await opened.items(1, ONE, claim=True, lane="a"))[0]
+    await opened.settle(ended(held, DEAD, error="x] gone", holds_lane=True))
 
     page = await browser.page("/dead")
-    (retry,) = [link for link in links(page) if link.startswith("/work-items/retry/plan?ids=")]
-    assert any(link.startswith("/work-items/bury/plan?ids=") for link in links(page))
-    plan = await browser.page(retry)
-    await browser.send("/work-items/retry", at=retry, ids=retry.partition("ids=")[2])
-    await finished(browser)
+    plans = [
+        link for link in links(page) if link.startswith("/work-items/retry/plan?handler=one&state=dead&error=")
+    ]
+    assert len(plans) == 3
+    assert len([link for link in links(page) if link.startswith("/work-items/bury/plan?")]) == 1
+    for link, count in zip(plans[:2], (290, 10), strict=True):
+        plan = await browser.page(link)
+        assert f"Retry {count} work items?" in plan
+        await browser.http.post("/work-items/retry", data=dict(_FIELD.findall(unescape(plan))))
+        await browser.app.parts.runs.idle()
 
-    assert "Retry 200 work items?" in plan
-    assert set(await states(opened)) == {"waiting"}
+    assert [one.id for one in await opened.work(state=DEAD)] == [held]
     assert (await browser.http.get("/work-items/retry/plan?ids=" + "1," * 201)).status_code == 400
 
 

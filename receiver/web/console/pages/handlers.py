@@ -14,7 +14,7 @@ from receiver.core.views import waiting_items
 from receiver.core.work import HandlerReport, WorkFilter
 from receiver.core.workers import HandlerUse, use_of
 from receiver.web.console.activity import read_activity
-from receiver.web.console.filters import WrongFilter
+from receiver.web.console.filters import WrongFilter, literal
 from receiver.web.console.parts import ConsoleParts, actor_of, get, go_to, post
 from receiver.web.console.segments import segment
 from receiver.web.console.undoing import SWITCHES
@@ -69,7 +69,7 @@ class HandlerPages:
             dead = [
                 one
                 async for one in reports.work_items(
-                    WorkFilter(handler=_literal(name), state=WorkState.DEAD, limit=_LATEST)
+                    WorkFilter(handler=literal(name), state=WorkState.DEAD, limit=_LATEST)
                 )
             ]
             activity = await read_activity(reports, self._parts.clock.now(), name)
@@ -99,8 +99,3 @@ class HandlerPages:
                 await controls.switch(name, SWITCHES[verb])
                 await controls.advance_action(number, seen=1, changed=1, now=self._parts.clock.now())
         return go_to(request, f"/handlers/{segment(name)}")
-
-
-def _literal(name: str) -> str:
-    """Return a glob that matches only this name."""
-    return "".join(f"[{char}]" if char in "*?[" else char for char in name)

@@ -22,7 +22,7 @@ from receiver.web.console.parts import ConsoleParts, actor_of, get, go_to, post
 
 ACTIONS = {"retry": RETRY, "bury": BURY, "take-back": TAKE_BACK}
 """By their names in addresses."""
-_FILTERS = ("type", "job", "since", "until", "handler", "state", "action")
+_FILTERS = ("type", "job", "since", "until", "handler", "state", "error", "action")
 _MAX_NAMED = 200
 
 
