@@ -8,7 +8,7 @@ from receiver.core.actions import RETRY, TAKE_BACK
 from receiver.core.claims import ClaimLimits
 from receiver.core.recorded_actions import SILENT, NewAction
 from receiver.core.types import WorkState
-from receiver.core.work import NewWork, WorkFilter
+from receiver.core.work import Hold, NewWork, WorkFilter
 from receiver.errors import UnknownAction
 from tests.doubles import NOON
 from tests.stores.opened import (
@@ -154,3 +154,22 @@ async def test_the_head_of_a_lane_is_not_taken_back(opened: Opened) -> None:
 
     assert await opened.states(head, behind) == [WAITING, DEAD]
     assert await opened.claimed(A, now=LEASE) == [head]
+
+
+async def test_work_is_chosen_by_what_went_wrong(opened: Opened) -> None:
+    """The last error, else what it waits for; an item without either has no reason."""
+    errors = ("TimeoutError: row 7\nin line 3", "TimeoutError: row 8", "[x]? gone", "x gone")
+    for error, work_id in zip(errors, await opened.items(4, claim=True), strict=True):
+        await opened.settle(ended(work_id, DEAD, error=error))
+    (waits,) = await opened.items(1, hold=Hold(LATER, LATER, note="waits for pages"))
+    await opened.in_state(WAITING)
+
+    for glob, ids in (
+        ("TimeoutError: row [0-9]*", [1, 2]),
+        ("*line 3", [1]),
+        ("TimeoutError", []),
+        ("[[]x][?] gone", [3]),
+        ("waits*", [waits]),
+        ("no reason", [6]),
+    ):
+        assert await chosen(opened, WorkFilter(error=glob)) == ids, glob

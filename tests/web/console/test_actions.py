@@ -167,9 +167,8 @@ async def test_a_group_of_any_size_is_one_action(browser: Browser, opened: Opene
     await opened.settle(ended(held, DEAD, error="x] gone", holds_lane=True))
 
     page = await browser.page("/dead")
-    plans = [
-        link for link in links(page) if link.startswith("/work-items/retry/plan?handler=one&state=dead&error=")
-    ]
+    of_group = "/work-items/retry/plan?handler=one&state=dead&error="
+    plans = [link for link in links(page) if link.startswith(of_group)]
     assert len(plans) == 3
     assert len([link for link in links(page) if link.startswith("/work-items/bury/plan?")]) == 1
     for link, count in zip(plans[:2], (290, 10), strict=True):
