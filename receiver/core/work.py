@@ -147,6 +147,8 @@ class HandlerReport:
     counts: Mapping[WorkState, int]
     last_error: str | None
     latency: timedelta | None
+    failed_id: int | None = None
+    """The work item that has the last error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,3 +180,5 @@ class StoreFacts:
     dead_rows: int | None = None
     oldest_snapshot: timedelta | None = None
     standby_lag: timedelta | None = None
+    free: int | None = None
+    """Bytes that are free where the store lies; None where this program cannot see that."""

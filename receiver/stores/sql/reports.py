@@ -290,18 +290,20 @@ class SqlReports(FeedReports, JobReports, ActionReports):
         for name, state, count in connection.execute(health.counts):
             counts.setdefault(name, {})[WorkState(state)] = count
         off = switches(connection)
-        return [
-            HandlerReport(
-                name=name,
-                switch=off.get(name, HandlerSwitch.ON),
-                counts=counts.get(name, {}),
-                last_error=next(
-                    (error for (error,) in connection.execute(health.latest_error, {"handler": name})), None
-                ),
-                latency=_median(connection.execute(health.latest_attempts, {"handler": name}).fetchall()),
+        reports = []
+        for name in sorted(counts.keys() | off.keys()):
+            error = connection.execute(health.latest_error, {"handler": name}).fetchone() or (None, None)
+            reports.append(
+                HandlerReport(
+                    name=name,
+                    switch=off.get(name, HandlerSwitch.ON),
+                    counts=counts.get(name, {}),
+                    last_error=error[0],
+                    latency=_median(connection.execute(health.latest_attempts, {"handler": name}).fetchall()),
+                    failed_id=error[1],
+                )
             )
-            for name in sorted(counts.keys() | off.keys())
-        ]
+        return reports
 
 
 def _median(rows: list[tuple[int]]) -> timedelta | None:

@@ -69,7 +69,7 @@ class HealthStatements:
         WHERE a.started_at IS NOT NULL ORDER BY 1
     """
     latest_error = """
-        SELECT last_error FROM work_items
+        SELECT last_error, id FROM work_items
         WHERE handler = :handler AND last_error IS NOT NULL ORDER BY id DESC LIMIT 1
     """
 

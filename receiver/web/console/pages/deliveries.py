@@ -7,6 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from receiver.core.actions import BURY, RETRY
 from receiver.core.recorded_actions import NewAction
 from receiver.core.text import counted
 from receiver.core.types import DeliveryKey, DeliveryState, Trigger
@@ -76,6 +77,8 @@ class DeliveryPages:
             "work_count": len(detail.work),
             "why": {one.summary.id: explanation(one.summary) for one in work},
             "ran": run_time,
+            "can_retry": {one.summary.id for one in work if RETRY.can_change(one.summary)},
+            "can_bury": {one.summary.id for one in work if BURY.can_change(one.summary)},
             "handlers": list(dict.fromkeys(one.handler for one in detail.work)),
             **shown,
             "copies": copies_of(detail, self._parts.options.webhook_url, self._parts.options.sign),

@@ -11,8 +11,9 @@ from receiver.core.ports.reports import Reports
 from receiver.core.recorded_actions import NewAction
 from receiver.core.types import HandlerName, HandlerSwitch, WorkState
 from receiver.core.views import waiting_items
-from receiver.core.work import HandlerReport, WorkFilter
+from receiver.core.work import HandlerReport, WorkDetail, WorkFilter
 from receiver.core.workers import HandlerUse, use_of
+from receiver.errors import UnknownWork
 from receiver.web.console.activity import read_activity
 from receiver.web.console.filters import WrongFilter, literal
 from receiver.web.console.parts import ConsoleParts, actor_of, get, go_to, post
@@ -73,7 +74,7 @@ class HandlerPages:
                 )
             ]
             activity = await read_activity(reports, self._parts.clock.now(), name)
-            latest = await reports.work_item(dead[0].id) if dead else None
+            latest = await _work_item(reports, report.failed_id)
             use = (await self._use(reports, [name]))[name]
         content = {
             "one": report,
@@ -99,3 +100,11 @@ class HandlerPages:
                 await controls.switch(name, SWITCHES[verb])
                 await controls.advance_action(number, seen=1, changed=1, now=self._parts.clock.now())
         return go_to(request, f"/handlers/{segment(name)}")
+
+
+async def _work_item(reports: Reports, work_id: int | None) -> WorkDetail | None:
+    """Return a work item, None if it was pruned since it was counted."""
+    try:
+        return None if work_id is None else await reports.work_item(work_id)
+    except UnknownWork:
+        return None

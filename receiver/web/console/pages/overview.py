@@ -20,6 +20,7 @@ from receiver.core.work import Backlog, HandlerReport, WorkFilter
 from receiver.core.workers import WorkerReport
 from receiver.web.console.charts import bars
 from receiver.web.console.dead_letters import EXAMINED, DeadGroup, grouped
+from receiver.web.console.filters import literal
 from receiver.web.console.parts import ConsoleParts, get
 from receiver.web.console.segments import segment
 
@@ -37,6 +38,10 @@ class Concern:
     tone: str
     text: str
     link: str
+    since: datetime | None = None
+    """Since when, if that is known."""
+    reason: str = ""
+    """What went wrong."""
 
 
 class OverviewPage:
@@ -95,11 +100,13 @@ def _concerns(
 ) -> Iterator[Concern]:
     """Yield what needs somebody, the worst first."""
     for group in dead[:5]:
-        query = urlencode({"handler": group.handler, "state": "dead"})
+        query = urlencode({"handler": literal(group.handler), "state": "dead", "error": group.pattern})
         yield Concern(
             "bad",
-            f"{group.count:,} dead in {group.handler} since {group.first_at:%Y-%m-%d %H:%M} UTC: {group.error}",
+            f"{group.count:,} dead in {group.handler}",
             f"/work-items?{query}",
+            group.first_at,
+            group.error,
         )
     if backlog.oldest_waiting is not None and backlog.oldest_waiting > _LATE:
         minutes = backlog.oldest_waiting.total_seconds() / 60
