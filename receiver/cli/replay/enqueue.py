@@ -7,7 +7,7 @@ from receiver.cli.common.exit_codes import INTERRUPTED, OK
 from receiver.cli.common.interrupt import stopping_at_interrupt
 from receiver.cli.common.output import note
 from receiver.cli.common.progress import ProgressLines, lines_and_progress
-from receiver.cli.common.recording import recording
+from receiver.cli.common.recording import ActionCount, recording
 from receiver.cli.common.store import now_of
 from receiver.cli.replay.request import ReplayRequest
 from receiver.core.bulk import Cursor
@@ -33,7 +33,7 @@ async def enqueue(request: ReplayRequest) -> int:
     about = f"handlers of {counted(count, 'event')}"
     try:
         async with recording(controls, request.store, "run again", about, planned=count) as recorded:
-            made = await _enqueue(_Enqueuing(request, controls, recorded.number), count)
+            made = await _enqueue(_Enqueuing(request, controls, recorded), count)
     except _Interrupted:
         return INTERRUPTED
     write = note if request.flags.as_json else say
@@ -56,13 +56,14 @@ async def _enqueue(enqueuing: "_Enqueuing", count: int) -> int:
 class _Enqueuing:
     """Makes the work items of the chosen events, and knows up to which place all have been made."""
 
-    def __init__(self, request: ReplayRequest, controls: Controls, action: int) -> None:
+    def __init__(self, request: ReplayRequest, controls: Controls, recorded: ActionCount) -> None:
         self.made = 0
         self._place: Cursor | None = request.selection.after
         self._reached = self._place
         self._request = request
         self._controls = controls
-        self._action = action
+        self._recorded = recorded
+        self._seen = 0
         self._gathered: list[NewWork] = []
 
     async def go_through(self, stop: asyncio.Event, lines: ProgressLines) -> bool:
@@ -76,6 +77,7 @@ class _Enqueuing:
             if chosen.fits:
                 self._gathered += new_work(chosen, selection.handlers, router, SystemClock().now())
             self._reached = Cursor.at(chosen.stored, by_job=selection.by_job)
+            self._seen += 1
             lines.advance(1)
             if len(self._gathered) >= MAX_ITEMS:
                 await to_its_end(self._make())
@@ -89,6 +91,9 @@ class _Enqueuing:
 
     async def _make(self) -> None:
         now = await now_of(self._request.store)
-        self.made += await self._controls.enqueue(self._gathered, now=now, action=self._action)
+        number = self._recorded.number
+        self.made += await self._controls.enqueue(self._gathered, now=now, action=number)
+        await self._recorded.add(seen=self._seen, changed=0)
         self._gathered.clear()
+        self._seen = 0
         self._place = self._reached

@@ -70,7 +70,8 @@ class Controls(ActionLog, Protocol):
         """Make new work items for deliveries that have a body, and return how many.
 
         Lanes, holds and switches apply to them as to routed ones, and any worker may claim them. Their trigger is
-        REPLAY in place of DELIVERY. Other work items of the deliveries stay as they are.
+        REPLAY in place of DELIVERY. Other work items of the deliveries stay as they are. `action` counts how many
+        were made; what it has looked at is the caller's to count.
         """
 
     async def record(self, results: Sequence[RecordedRun], *, now: datetime) -> None:

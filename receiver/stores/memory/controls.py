@@ -69,7 +69,7 @@ class MemoryControls(MemoryActions):
         wanted = [as_replay(one) for one in work if self.state.has_body(one.seq)]
         for one in wanted:
             self.state.make(one, None, now).action_id = action
-        self.count_for(action, seen=len(work), changed=len(wanted), now=now)
+        self.count_for(action, seen=0, changed=len(wanted), now=now)
         self.state.changes.set()
         return len(wanted)
 

@@ -56,7 +56,7 @@ class SqlControls(SqlActionLog):
                 if action is not None:
                     ids = self._writes.dialect.array([work_id for work_id, _ in made])
                     connection.execute(self._writes.controls.NOTE_ACTION, {"ids": ids, "action": action})
-                count_for(connection, action, seen=len(work), changed=len(wanted), now=now)
+                count_for(connection, action, seen=0, changed=len(wanted), now=now)
             return len(wanted)
 
         return await self.database.call(write)

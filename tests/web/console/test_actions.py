@@ -352,3 +352,40 @@ async def test_a_form_with_an_odd_number_is_refused(browser: Browser, opened: Op
     for odd in ("²", "9" * 30, "-1"):
         answer = await browser.send("/work-items/retry", handler="one", **{field: odd})
         assert answer.status_code == 400
+
+
+async def test_the_deliveries_of_a_filter_run_again_after_a_plan(browser: Browser, opened: Opened) -> None:
+    """All handlers that had work of them, the oldest delivery first. What came after the plan is not in it."""
+    for number in range(3):
+        await opened.add(delivery(f"k{number}", kind="crawl.page" if number else "crawl.completed"))
+    await opened.route(ONE, TWO)
+    page = await browser.page("/deliveries?type=crawl.page&state=working")
+    assert "Retry their dead work" not in page
+    (link,) = [one for one in links(page) if one.startswith("/run-again/plan?")]
+
+    plan = await browser.page(link)
+    assert "Run the handlers of 2 deliveries again?" in plan
+    form = dict(_FIELD.findall(plan))
+    answer = await browser.http.post("/run-again", data=form)
+    await browser.app.parts.runs.idle()
+
+    made = [(one.key, one.handler) for one in await opened.work(action=1)][::-1]
+    assert made == [("k1", "one"), ("k1", "two"), ("k2", "one"), ("k2", "two")]
+    page = await browser.page(answer.headers["location"])
+    assert "4 work items made; looked at 2 of 2; done" in page
+    assert "4 work items have not run yet" in page
+    assert (await browser.send("/run-again")).status_code == 400
+    dead = await browser.page("/deliveries?job=job&state=dead")
+    assert "/work-items/retry/plan?job=job&state=dead" in links(dead)
+
+
+async def test_more_deliveries_than_in_the_plan_need_a_new_plan(browser: Browser, opened: Opened) -> None:
+    await opened.add(delivery("a"))
+    form = dict(_FIELD.findall(await browser.page("/run-again/plan?type=crawl.page")))
+    await opened.add(delivery("b"))
+
+    answer = await browser.http.post("/run-again", data=form)
+
+    assert answer.status_code == 409
+    assert "More deliveries match now" in answer.text
+    assert await opened.reports.actions(limit=1) == []

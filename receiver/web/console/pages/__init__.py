@@ -12,6 +12,7 @@ from receiver.web.console.pages.jobs import JobListPages
 from receiver.web.console.pages.monitors import MonitorPages
 from receiver.web.console.pages.overview import OverviewPage
 from receiver.web.console.pages.quarantine import QuarantinePages
+from receiver.web.console.pages.run_again import RunAgainPages
 from receiver.web.console.pages.settings import SettingsPage
 from receiver.web.console.pages.sign_in import SignInPages
 from receiver.web.console.pages.simulator import SimulatorPage
@@ -22,6 +23,7 @@ from receiver.web.console.parts import ConsoleParts
 _SUBJECTS = (
     OverviewPage,
     DeliveryPages,
+    RunAgainPages,
     DeadLetterPage,
     WorkItemPages,
     JobResultPages,
