@@ -21,7 +21,7 @@ from receiver.core.ports.log import DeliveryLog
 from receiver.core.ports.queue import WorkQueue
 from receiver.core.ports.store import Store
 from receiver.core.types import HandlerName, WorkerId
-from receiver.core.workers import WorkerSign
+from receiver.core.workers import HandlerLimits, WorkerSign
 from receiver.replay.frozen_time import FrozenTime
 from receiver.replay.local import LocalRunner, open_local_runner
 from receiver.routing import Handler, Router
@@ -231,7 +231,7 @@ async def run_worker(
             await queue.expire_leases_of(dead, now=clock.steady())
             await queue.sign_off(dead)
         async with (
-            shown_alive(queue, clock, _sign(worker, clock)),
+            shown_alive(queue, clock, _sign(worker, clock, settings, router)),
             _open_worker(
                 settings,
                 router,
@@ -249,7 +249,7 @@ async def run_worker(
     return left_behind
 
 
-def _sign(worker: WorkerId, clock: Clock) -> WorkerSign:
+def _sign(worker: WorkerId, clock: Clock, settings: Settings, router: Router) -> WorkerSign:
     """Return how this worker shows itself."""
     from importlib.metadata import PackageNotFoundError, version  # takes long to load, and only workers need it
 
@@ -257,7 +257,17 @@ def _sign(worker: WorkerId, clock: Clock) -> WorkerSign:
         installed = version("crawl-receiver")
     except PackageNotFoundError:
         installed = "unknown"  # a copy of the package that nobody installed
-    return WorkerSign(worker, socket.gethostname(), os.getpid(), installed, clock.now())
+    limits = {
+        one.name: HandlerLimits(
+            None if one.batch is not None else one.concurrency,  # that of batches is not the number of items
+            None if one.rate is None else one.rate.interval,
+        )
+        for one in router
+        if one.concurrency is not None or one.rate is not None
+    }
+    return WorkerSign(
+        worker, socket.gethostname(), os.getpid(), installed, clock.now(), settings.concurrency, limits
+    )
 
 
 @asynccontextmanager

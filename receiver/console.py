@@ -5,7 +5,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from importlib.metadata import version
 from typing import Any
@@ -16,7 +16,8 @@ from starlette.types import Receive, Scope, Send
 from receiver.core.clock import Clock, SystemClock
 from receiver.core.ports.store import Store
 from receiver.core.signing import sign
-from receiver.settings import PREFIX, Settings, load_settings
+from receiver.replay.backfill.asking import AskService
+from receiver.settings import PREFIX, Settings, as_variables, load_settings
 from receiver.stores import open_store
 from receiver.web.console.app import ConsoleApp
 from receiver.web.console.parts import CheckedPart, ConsoleOptions, ShownSetting
@@ -33,15 +34,22 @@ class Console:
 
     Under a mount no lifespan of its own is run, so hand `console.lifespan` to the outer app. It answers only to
     loopback host names and those in CONSOLE_NAMES. Raises ConfigurationError when the settings do not fit.
+    `by_flag` names the settings that flags of a command have set; the page of settings says so.
     """
 
     def __init__(
-        self, settings: Settings | None = None, *, store: Store | None = None, clock: Clock | None = None
+        self,
+        settings: Settings | None = None,
+        *,
+        store: Store | None = None,
+        clock: Clock | None = None,
+        by_flag: Collection[str] = (),
     ) -> None:
         self.settings = settings or load_settings()
         opened = store or open_store(self.settings.store)
         self._clock = StoreClock(opened, SystemClock()) if clock is None else None
-        self._app = ConsoleApp(opened, clock or self._clock or SystemClock(), _options(self.settings))
+        used = clock or self._clock or SystemClock()
+        self._app = ConsoleApp(opened, used, _options(self.settings, used, by_flag))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one ASGI scope."""
@@ -69,16 +77,18 @@ class Console:
         await send({"type": "lifespan.shutdown.complete"})
 
 
-def _options(settings: Settings) -> ConsoleOptions:
+def _options(settings: Settings, clock: Clock, by_flag: Collection[str]) -> ConsoleOptions:
     secrets = settings.plain_secrets()
+    has_key = settings.api_key is not None
     return ConsoleOptions(
         password=settings.plain_console_password(),
         names=(*settings.console_names, settings.console_host),
         read_only=settings.console_read_only,
         version=version("crawl-receiver"),
-        settings=shown_settings(settings),
+        settings=shown_settings(settings, by_flag),
         webhook_url=f"http://{settings.host}:{settings.port}{settings.path}",
-        check=_one_at_a_time(check_deployment),
+        check=_one_at_a_time(lambda: check_deployment(settings)),
+        results=AskService(settings.plain_api_key(), settings.base_url, clock) if has_key else None,
         sign=(lambda body: {settings.signature_header: sign(body, secrets[0])}) if secrets else None,
         limits=settings.attention_limits(),
     )
@@ -95,11 +105,12 @@ def _one_at_a_time(check: Check) -> Check:
     return checked
 
 
-async def check_deployment() -> Sequence[CheckedPart]:
-    """Return what `receiver check` says. It imports the handlers, so it runs in a process of its own."""
+async def check_deployment(settings: Settings) -> Sequence[CheckedPart]:
+    """Return what `receiver check` says of these settings, in a process of its own: it imports the handlers."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         *("-m", "receiver", "check", "--json"),
+        env={**os.environ, **as_variables(settings)},
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
@@ -126,13 +137,13 @@ async def check_deployment() -> Sequence[CheckedPart]:
         return [CheckedPart("check", False, "its answer could not be read; run `receiver check`")]
 
 
-def shown_settings(settings: Settings) -> Sequence[ShownSetting]:
+def shown_settings(settings: Settings, by_flag: Collection[str] = ()) -> Sequence[ShownSetting]:
     """Return every setting with its value and where that comes from; a secret is only said to be set."""
     return [
         ShownSetting(
             f"{PREFIX}{name.upper()}",
             settings.shown_store() if name == "store" else _shown(getattr(settings, name)),
-            _source(settings, name),
+            "flag" if name in by_flag else _source(settings, name),
             field.description or "",
         )
         for name, field in type(settings).model_fields.items()
@@ -155,4 +166,4 @@ def _source(settings: Settings, name: str) -> str:
     if name not in settings.model_fields_set:
         return "default"
     variables = {variable.upper() for variable in os.environ}
-    return "environment" if f"{PREFIX}{name.upper()}" in variables else "flag, .env or platform"
+    return "environment" if f"{PREFIX}{name.upper()}" in variables else ".env, platform or program"

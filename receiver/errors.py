@@ -34,6 +34,7 @@
     ├── UnknownDelivery             the caller of a report: no such delivery, or more than one
     ├── UnknownWork                 the caller of a report: no such work item
     ├── UnknownRequest              the caller of a report: no such request in quarantine
+    ├── UnknownAction               the caller of a report: no such action, or it was forgotten
     ├── UnknownJob                  the caller of a report: no delivery of such a job
     │   └── AmbiguousJob            the caller of a report: several jobs
     └── NotComparable               the caller of a backfill: what arrived of a job cannot be compared
@@ -229,6 +230,10 @@ class UnknownWork(ReceiverError):
 
 class UnknownRequest(ReceiverError):
     """There is no request with this number in quarantine."""
+
+
+class UnknownAction(ReceiverError):
+    """No action with this number is recorded."""
 
 
 class UnknownJob(ReceiverError):

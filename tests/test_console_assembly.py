@@ -53,9 +53,23 @@ async def test_a_check_that_nobody_waits_for_leaves_no_process(
         return process
 
     monkeypatch.setattr(asyncio, "create_subprocess_exec", start)
-    checking = asyncio.create_task(check_deployment())
+    checking = asyncio.create_task(check_deployment(Settings(_env_file=None)))
     await asyncio.sleep(0)
     checking.cancel()
     await asyncio.gather(checking, return_exceptions=True)
 
     assert process.returncode is not None
+
+
+def test_a_setting_of_a_flag_is_told_apart_from_one_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server hands its flags to the console's process in the environment."""
+    monkeypatch.setenv("RECEIVER_PORT", "8100")
+    monkeypatch.setenv("RECEIVER_GRACE", "5s")
+
+    rows = shown_settings(Settings(_env_file=None, host="127.0.0.2"), by_flag=("port",))
+
+    shown = {row.name: (row.value, row.source) for row in rows}
+    assert shown["RECEIVER_PORT"] == ("8100", "flag")
+    assert shown["RECEIVER_GRACE"] == ("0:00:05", "environment")
+    assert shown["RECEIVER_HOST"][1] == ".env, platform or program"
+    assert shown["RECEIVER_PATH"] == ("/webhooks", "default")

@@ -12,7 +12,7 @@ import pytest
 from receiver.cli.scaffold import env_example
 from receiver.console import shown_settings
 from receiver.errors import ConfigurationError
-from receiver.settings import Settings, export_env_file, load_reading_settings, load_settings
+from receiver.settings import Settings, as_variables, export_env_file, load_reading_settings, load_settings
 from receiver.stores import open_store
 from receiver.stores.postgres.store import PostgresStore
 
@@ -719,3 +719,28 @@ def test_a_public_url_without_a_scheme_is_not_called_private() -> None:
     assert settings.webhook_advice() is None
     with pytest.raises(ConfigurationError, match="RECEIVER_PUBLIC_URL: write a whole address, with https://"):
         settings.webhook()
+
+
+def test_another_process_gets_the_same_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever kind of value each has, and however it came here."""
+    monkeypatch.setenv("RECEIVER_SECRETS", "one,two")
+    monkeypatch.setenv("PORT", "8100")
+    given = Settings(
+        _env_file=None,
+        handlers="mine:router",
+        grace=timedelta(milliseconds=1500),
+        retention_keys="90d",
+        max_body="3MiB",
+        console_names=("a.test", "b.test"),
+        console_password="hunter2",
+        metrics=True,
+        public_url=None,
+    )
+    monkeypatch.delenv("PORT")
+
+    for name, value in as_variables(given).items():
+        monkeypatch.setenv(name, value)
+    again = Settings(_env_file=None)
+
+    assert again.model_copy(update={"max_memory": given.max_memory}) == given
+    assert as_variables(again).keys() == as_variables(given).keys()

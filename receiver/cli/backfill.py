@@ -14,6 +14,7 @@ from receiver.cli.common.exit_codes import FAILED, OK
 from receiver.cli.common.filter_options import json_option, moment, plan_options, store_option, text
 from receiver.cli.common.output import note, write_json
 from receiver.cli.common.progress import progress
+from receiver.cli.common.recording import recording
 from receiver.cli.common.service_calls import open_client
 from receiver.cli.common.service_jobs import Unknown, events_of, resolve, unknown_options
 from receiver.cli.common.store import clock_of, configured_store, open_controls, open_reports
@@ -195,13 +196,19 @@ async def _import(settings: Settings, jobs: Sequence[Compared], spool: Spool, co
     """Import the missing events of all jobs. A stop lets the batch at hand finish."""
 
     async def step(one: Compared, part: Sequence[Imported]) -> None:
-        one.imported += list(await controls.import_deliveries(part)).count(AppendOutcome.ACCEPTED)
+        new = list(await controls.import_deliveries(part)).count(AppendOutcome.ACCEPTED)
+        one.imported += new
+        await recorded.add(seen=len(part), changed=new)
 
+    lacking = [one.job_id for one in jobs if one.missing and one.missing.count]
+    about = f"job {lacking[0]}" if len(lacking) == 1 else counted(len(lacking), "job")
+    store = configured_store(settings)
     try:
         async with (
             open_controls(settings) as controls,
             open_reports(settings) as reports,
-            clock_of(configured_store(settings)) as clock,
+            clock_of(store) as clock,
+            recording(controls, store, "backfill", about, planned=count) as recorded,
         ):
             with progress("imported", count) as advance:
                 for one in jobs:

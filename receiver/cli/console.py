@@ -1,8 +1,9 @@
 """`receiver console`: the pages of the console, on their own port."""
 
 import asyncio
+import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 
 import click
@@ -11,17 +12,16 @@ from receiver.cli.common.event_loop import run
 from receiver.cli.common.exit_codes import OK
 from receiver.cli.common.interrupt import stop_signals
 from receiver.cli.common.logging_setup import load_logged_settings
-from receiver.cli.common.serving import address
+from receiver.cli.common.serving import address, bind_console
 from receiver.cli.common.setting_flags import console_flags
 from receiver.console import Console
 from receiver.core.log_lines import event_log
 from receiver.settings import Settings
-from receiver.web.server import bind, make_server
+from receiver.web.server import make_server
 from receiver.worker.parent_death import end_after_parent
 
 log = event_log("receiver.cli.console")
 
-_FLAGS = ("--console-host", "--console-port")
 MAX_CONNECTIONS = 250
 """More than the streams of changes that may be open, so that pages always come through."""
 GRACE = timedelta(seconds=1)
@@ -31,7 +31,9 @@ GRACE = timedelta(seconds=1)
 @click.command()
 @console_flags
 @click.option("--with-parent", is_flag=True, hidden=True, help="Stop when standard input ends.")
-def console(with_parent: bool, **flags: object) -> int:
+@click.option("--listener", type=int, hidden=True, help="Descriptor of the socket, given by a supervisor.")
+@click.option("--by-flag", multiple=True, hidden=True, help="Name of a setting that was a flag of the supervisor.")
+def console(with_parent: bool, listener: int | None, by_flag: Sequence[str], **flags: object) -> int:
     """Show deliveries, work and jobs in the browser.
 
     It shows what came and what failed, and puts it right: retry, bury, run again, pause. It opens nothing to the
@@ -41,14 +43,15 @@ def console(with_parent: bool, **flags: object) -> int:
     settings.require_safe_console()
     if with_parent:
         end_after_parent(GRACE)
-    return run(_serve(settings, with_parent=with_parent))
+    if listener is not None:
+        bound = socket.socket(fileno=listener)
+    else:
+        bound = bind_console(settings, host_by="--console-host", port_by="--console-port")
+    given = [*by_flag, *(name for name, value in flags.items() if value is not None)]
+    return run(_serve(Console(settings, by_flag=given), settings, bound, with_parent=with_parent))
 
 
-async def _serve(settings: Settings, *, with_parent: bool) -> int:
-    # Beside `receiver serve`, which has no flags for this, the settings choose the address.
-    host_by, port_by = ("RECEIVER_CONSOLE_HOST", "RECEIVER_CONSOLE_PORT") if with_parent else _FLAGS
-    listener = bind(settings.console_host, settings.console_port, host_by=host_by, port_by=port_by)
-    app = Console(settings)
+async def _serve(app: Console, settings: Settings, listener: socket.socket, *, with_parent: bool) -> int:
     server = make_server(
         app,
         read_timeout=settings.read_timeout,

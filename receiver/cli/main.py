@@ -37,6 +37,7 @@ _COMMANDS = {
     "drift": "receiver.cli.drift:drift",
     "alerts": "receiver.cli.alerts.group:alerts",
     "quarantine": "receiver.cli.quarantine.group:quarantine",
+    "actions": "receiver.cli.actions:actions",
     "work-items": "receiver.cli.work_items.group:work_items",
     "handlers": "receiver.cli.handlers.group:handlers",
     "replay": "receiver.cli.replay.command:replay",

@@ -11,7 +11,7 @@ import click
 from receiver.app import Receiver
 from receiver.cli.common.event_loop import run
 from receiver.cli.common.logging_setup import load_logged_settings
-from receiver.cli.common.serving import Coroutines, address, serve_until_stopped
+from receiver.cli.common.serving import Coroutines, address, bind_console, serve_until_stopped
 from receiver.cli.common.setting_flags import listening_flags, running_flags, web_flags
 from receiver.cli.common.store import open_maintenance
 from receiver.cli.common.supervised import console_supervisor, worker_supervisors
@@ -61,8 +61,6 @@ def serve(
         return serve_as_one_of_several(load_logged_settings(flags), listener, shared, number, worker=worker)
     if reload and not worker:
         raise click.UsageError("--reload restarts the worker: leave out --no-worker")
-    if console:
-        load_logged_settings(flags).require_safe_console()
     return serve_with(flags, worker=worker, reload=reload, beside=[_serve_console(flags)] if console else ())
 
 
@@ -99,8 +97,14 @@ def serve_with(flags: Mapping[str, object], *, worker: bool, reload: bool, besid
 
 
 def _serve_console(flags: Mapping[str, object]) -> Beside:
+    """Return the console's process beside a server. Its port is taken now, or the command ends with an error."""
+    settings = load_logged_settings(flags)
+    settings.require_safe_console()
+    listener = bind_console(settings, host_by="RECEIVER_CONSOLE_HOST", port_by="RECEIVER_CONSOLE_PORT")
+
     async def supervised(settings: Settings, _: str) -> None:
-        await console_supervisor(flags).run()
+        with listener:
+            await console_supervisor(flags, listener).run()
 
     return supervised
 

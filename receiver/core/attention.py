@@ -50,6 +50,18 @@ class Concern:
     """How many there are of it."""
     reason: str = ""
     """What tells it from others of its kind and subject, such as an error without its numbers."""
+    since: datetime | None = None
+    """Since when, if that is known."""
+    error: str = ""
+    """What went wrong, if a handler says it."""
+    pattern: str = ""
+    """A glob for the errors of dead work that it is about."""
+
+    @property
+    def sentence(self) -> str:
+        """All of it, for those who see no page."""
+        since = f" since {self.since:%Y-%m-%d %H:%M} UTC" if self.since else ""
+        return f"{self.text}{since}{f': {self.error}' if self.error else ''}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,14 +129,16 @@ def _dead(found: Attention) -> Iterator[Concern]:
     for group in found.dead[:_MOST_GROUPS]:
         alone = sum(one.handler == group.handler for one in found.dead) == 1
         count = found.dead_counts.get(group.handler, group.count) if alone else group.count
-        since = f"{group.first_at:%Y-%m-%d %H:%M} UTC"
         yield Concern(
             ConcernKind.DEAD,
             "bad",
-            f"{count:,} dead in {group.handler} since {since}: {group.error}",
+            f"{count:,} dead in {group.handler}",
             subject=group.handler,
             count=count,
             reason=group.kind,
+            since=group.first_at,
+            error=group.error,
+            pattern=group.pattern,
         )
 
 

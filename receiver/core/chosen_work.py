@@ -7,12 +7,14 @@ from typing import Protocol
 
 from receiver.core.actions import WorkAction
 from receiver.core.bulk import WorkPlan
+from receiver.core.clock import iso
 from receiver.core.ports.reports import HealthReader, WorkReader
-from receiver.core.types import HandlerName, HandlerSwitch
+from receiver.core.types import HandlerName, HandlerSwitch, glob_list
 from receiver.core.work import WorkFilter, WorkSummary
 
 CHUNK = 500
 """Items that one transaction changes. It is small, because acks wait for the write lock."""
+_NAMED = 5
 FIRST = 3
 """Items that a plan shows as examples."""
 
@@ -67,6 +69,29 @@ class ChosenWork:
                     yield f"{name} is paused: they wait until it is resumed"
                 case HandlerSwitch.DISABLED:
                     yield f"{name} is disabled: resume it first, or they are skipped again"
+
+
+def filter_words(wanted: WorkFilter) -> dict[str, str]:
+    """Return a filter as its words: the names of the flags, with moments that do not move."""
+    given: dict[str, object] = {
+        "type": wanted.type,
+        "job": wanted.job_id,
+        "since": wanted.since and iso(wanted.since),
+        "until": wanted.until and iso(wanted.until),
+        "handler": ",".join(glob_list(wanted.handler)),
+        "state": wanted.state,
+        "error": wanted.error,
+        "action": wanted.action,
+    }
+    return {name: str(value) for name, value in given.items() if value}
+
+
+def described(work_ids: Sequence[int], words: Mapping[str, str]) -> str:
+    """Say in words which items are chosen: by their ids, or by a filter."""
+    if work_ids:
+        named = ", ".join(f"#{one}" for one in work_ids[:_NAMED])
+        return f"work item{'s' if len(work_ids) > 1 else ''} {named}{' …' if len(work_ids) > _NAMED else ''}"
+    return "work items with " + ", ".join(f"{name} {value}" for name, value in words.items())
 
 
 async def choose_named(reports: WorkReports, action: WorkAction, work_ids: Sequence[int]) -> ChosenWork:

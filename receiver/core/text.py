@@ -89,3 +89,8 @@ def did_you_mean(names: Sequence[str]) -> str:
     if not names:
         return ""
     return f"; did you mean {', '.join(names[:-1])}{' or ' * (len(names) > 1)}{names[-1]}?"
+
+
+def literal(text: str) -> str:
+    """Return a glob that matches only this text."""
+    return "".join(f"[{char}]" if char in "*?[" else char for char in text)

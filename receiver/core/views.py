@@ -15,6 +15,7 @@ from receiver.core.jobs import JobDetail, JobSummary, JobWork, warnings
 from receiver.core.lenient_json import NotJson, load_json
 from receiver.core.ports.reports import DeliveryReader
 from receiver.core.quarantine import Quarantined, QuarantinedSummary
+from receiver.core.recorded_actions import RecordedAction
 from receiver.core.subjects import Subject, subject_of
 from receiver.core.types import WorkState
 from receiver.core.work import Attempt, HandlerReport, LaneHead, WorkDetail, WorkSummary
@@ -268,6 +269,28 @@ def handler_row(report: HandlerReport, *, registered: bool | None) -> View:
 def waiting_items(report: HandlerReport) -> int:
     """Return how many work items of a handler have not started."""
     return sum(report.counts.get(state, 0) for state in _NOT_STARTED)
+
+
+# --- actions
+
+
+def action_row(action: RecordedAction) -> View:
+    """Return what somebody did, as a listing has it."""
+    what = action.what
+    return {
+        "id": action.id,
+        "action": what.verb,
+        "about": what.about,
+        "by": what.actor,
+        "choice": dict(what.choice),
+        "planned": what.planned,
+        "seen": action.seen,
+        "changed": action.changed,
+        "began_at": iso(action.began_at),
+        "seen_at": iso(action.seen_at),
+        "ended_at": None if action.ended_at is None else iso(action.ended_at),
+        "error": action.error,
+    }
 
 
 # --- quarantine

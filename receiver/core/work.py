@@ -34,6 +34,9 @@ class NewWork:
     trigger: Trigger = Trigger.DELIVERY
 
 
+NO_REASON = "no reason"
+"""What stands for the error of an item that has none."""
+
 LOST = "the worker died or lost its lease during the attempt"
 """The error of an attempt whose end was not recorded."""
 
@@ -127,6 +130,12 @@ class WorkFilter:
     limit: int | None = None
     among: tuple[WorkState, ...] = ()
     stuck: bool = False
+    error: str | None = None
+    """A glob for what went wrong: the last error, else the note, else `core.work.NO_REASON`."""
+    action: int | None = None
+    """The recorded action that decided last about the item."""
+    untried: bool = False
+    """Only items that nobody has attempted since they were made or retried, without heads of lanes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +147,8 @@ class HandlerReport:
     counts: Mapping[WorkState, int]
     last_error: str | None
     latency: timedelta | None
+    failed_id: int | None = None
+    """The work item that has the last error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,3 +180,5 @@ class StoreFacts:
     dead_rows: int | None = None
     oldest_snapshot: timedelta | None = None
     standby_lag: timedelta | None = None
+    free: int | None = None
+    """Bytes that are free where the store lies; None where this program cannot see that."""

@@ -147,6 +147,9 @@ RETRYABLE = states_before(Cause.RETRIED, Cause.RETRIED_IN_LANE)
 BURIABLE = states_before(Cause.BURIED)
 """An operator may bury an item in one of these; one that is DEAD only while its lane stands still."""
 
+RETRACTABLE = tuple(state for state in BURIABLE if state is not WorkState.DEAD)
+"""An operator may take back an item in one of these, as long as nobody has attempted it."""
+
 LANE_HEADS = tuple(state for state in WorkState if state in (*CLAIMABLE, *LEASED))
 """An item of a lane in one of these is its head. One that is DEAD may be the head too."""
 

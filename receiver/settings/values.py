@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 from pydantic_settings import NoDecode
 
 from receiver.core.addresses import is_loopback, is_private
-from receiver.core.durations import MAX_DURATION, parse_duration
+from receiver.core.durations import MAX_DURATION, in_words, parse_duration
 from receiver.core.signing import standard_key
 from receiver.core.sizes import parse_size
 
@@ -141,3 +141,17 @@ LogLevel = Annotated[str, AfterValidator(_level)]
 """The level of log lines, in any case."""
 UrlPath = Annotated[str, AfterValidator(_clean_path)]
 """A path that begins with a slash and does not end with one."""
+
+
+def as_text(value: Any) -> str | None:
+    """Return a value as it is written in the environment; None if it is absent."""
+    match value:
+        case None:
+            return None
+        case SecretStr():
+            return value.get_secret_value()
+        case timedelta():
+            return in_words(value)
+        case tuple():
+            return json.dumps([as_text(one) for one in value])
+    return str(value)

@@ -3,8 +3,9 @@
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
+from functools import partial
 
-from receiver.core import activity, workers
+from receiver.core import activity, recorded_actions, workers
 from receiver.core.clock import Clock
 from receiver.core.log_lines import event_log
 from receiver.core.ports.maintenance import Maintenance
@@ -66,6 +67,8 @@ class Retention:
             await self._repeat(lambda: maintenance.forget(before, limit=MAX_ITEMS), most=MAX_ITEMS)
         await self._repeat(lambda: maintenance.forget_activity(now - activity.KEPT), most=1)
         await maintenance.forget_workers(now - workers.KEPT)
+        forget_actions = partial(maintenance.forget_actions, keep=recorded_actions.MAX_KEPT, limit=MAX_ITEMS)
+        await self._repeat(lambda: forget_actions(now - recorded_actions.KEPT), most=MAX_ITEMS)
         smaller = await self._compress(maintenance)
         reclaimed = await self._repeat(lambda: maintenance.reclaim(MAX_BYTES), most=1)
         if bodies or deliveries:

@@ -148,10 +148,10 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "console_serving": ({"url": "http://127.0.0.1:8001"}, ("console_serving", "http://127.0.0.1:8001")),
     "console_stopped": ({}, ("console_stopped",)),
     "console_action": (
-        {"action": "retry", "about": "work item #7", "client": "127.0.0.1", "changed": 1, "error": None},
-        ("console_action", "retry", "work item #7", "127.0.0.1"),
+        {"action": "retry", "about": "work item #7", "actor": "console 10.0.0.7", "changed": 1, "error": None},
+        ("console_action", "retry", "work item #7", "10.0.0.7"),
     ),
-    "console_action_failed": ({"action": "retry", "about": "work item #7"}, ("console_action_failed", "#7")),
+    "console_action_failed": ({"action": 7}, ("console_action_failed", "7")),
     "console_signed_in": ({"client": "10.0.0.7"}, ("console_signed_in", "10.0.0.7")),
     "console_sign_in_refused": ({"client": "10.0.0.7"}, ("console_sign_in_refused", "10.0.0.7")),
     "worker_exhausted": (

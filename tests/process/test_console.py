@@ -3,6 +3,7 @@
 import asyncio
 import re
 import signal
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -108,6 +109,37 @@ async def test_the_page_of_settings_checks_the_deployment(tmp_path: Path) -> Non
         checked = (await client.post("/settings/check", data={"token": found[1]})).text
     assert "handlers:router has 1: handlers.record" in checked
     assert SECRET not in page + checked
+
+
+async def test_flags_of_the_server_are_what_the_console_shows_and_checks(tmp_path: Path) -> None:
+    """The environment names another router, which does not exist."""
+    deployment = Deployment(tmp_path, console_port="0", handlers="nowhere:router")
+    async with (
+        deployment.serve("--console", "--handlers", "handlers:router") as serving,
+        httpx.AsyncClient(base_url=await address(serving), timeout=PATIENCE_SECONDS) as client,
+    ):
+        page = (await client.get("/settings")).text
+        found = re.search(r'name="token" value="(\w+)"', page)
+        assert found
+        checked = (await client.post("/settings/check", data={"token": found[1]})).text
+    assert "handlers:router has 1: handlers.record" in checked
+    row = page.partition("RECEIVER_HANDLERS")[2].partition("</tr>")[0]
+    assert "handlers:router" in row
+    assert ">flag<" in row
+
+
+def test_a_port_that_is_taken_is_an_error_at_the_start(tmp_path: Path) -> None:
+    """As it is for the port of the endpoint, and before anything is served."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        done = Deployment(tmp_path, console_port=str(taken.getsockname()[1])).run(
+            "serve", "--console", "--port", "0"
+        )
+
+    assert done.code == 2
+    assert "is taken by another program; choose another with RECEIVER_CONSOLE_PORT" in done.text
+    assert "listening" not in done.text
 
 
 async def test_it_ends_with_a_server_that_is_killed(tmp_path: Path) -> None:

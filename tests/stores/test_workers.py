@@ -3,12 +3,14 @@
 from dataclasses import replace
 from datetime import timedelta
 
-from receiver.core.workers import WorkerReport, WorkerSign
+from receiver.core.claims import HandlerClaim
+from receiver.core.workers import HandlerLimits, HandlerUse, WorkerReport, WorkerSign, use_of
 from tests.doubles import NOON
 from tests.stores.opened import ONE, SECOND, TWO, A, B, Opened, after_noon, ended
 
 MINUTE = timedelta(minutes=1)
-SIGN = WorkerSign(A, "host-1", 41, "1.2.3", NOON)
+LIMITS = {ONE: HandlerLimits(concurrency=3), TWO: HandlerLimits(interval=SECOND * 6)}
+SIGN = WorkerSign(A, "host-1", 41, "1.2.3", NOON, 32, LIMITS)
 OTHER = WorkerSign(B, "host-2", 42, "1.2.4", NOON)
 
 
@@ -66,3 +68,32 @@ def test_a_worker_is_late_after_two_minutes() -> None:
 
     assert not report.is_late(after_noon(MINUTE * 2))
     assert replace(report, seen_at=after_noon(-SECOND)).is_late(after_noon(MINUTE * 2))
+
+
+async def test_the_pace_of_a_handler_with_a_rate_is_shown(opened: Opened) -> None:
+    """After two attempts at noon, the next may begin when both intervals are over."""
+    await opened.items(3, TWO)
+    claim = HandlerClaim(TWO, interval=MINUTE)
+    assert len(await opened.claimed(claimants=[claim])) == 1
+
+    paces = await opened.reports.paces()
+
+    assert paces == {TWO: after_noon(MINUTE)}
+    used = use_of(
+        TWO,
+        [WorkerReport(replace(SIGN, limits={TWO: HandlerLimits(None, MINUTE)}), NOON, {TWO: 1})],
+        paces[TWO],
+        NOON,
+    )
+    assert used.next_from == after_noon(MINUTE - SECOND / 10)
+    assert used.per_minute == 1
+
+
+def test_what_a_handler_uses_is_counted_over_the_living_workers() -> None:
+    """A handler without a limit of its own has the slots of all workers. One that was killed has none."""
+    killed = WorkerReport(replace(OTHER, slots=8), NOON - timedelta(hours=1), {})
+    workers = [WorkerReport(SIGN, NOON, {ONE: 2}), WorkerReport(replace(OTHER, slots=8), NOON, {ONE: 1, TWO: 4})]
+
+    assert use_of(ONE, [*workers, killed], None, NOON) == HandlerUse(3, 3, True, None, None)
+    assert use_of(TWO, [*workers, killed], NOON, NOON) == HandlerUse(4, 40, False, SECOND * 6, None)
+    assert use_of(TWO, [], None, NOON) == HandlerUse(0, 0, False, None, None)

@@ -51,7 +51,7 @@ def endpoint(
     read_timeout: timedelta = LATE,
     ack_deadline: timedelta = LATE,
     stopwatch: Stopwatch | None = None,
-    **limits: int,
+    **limits: Any,
 ) -> WebhookEndpoint:
     return WebhookEndpoint(
         intake(log, **limits), read_timeout=read_timeout, ack_deadline=ack_deadline, stopwatch=stopwatch

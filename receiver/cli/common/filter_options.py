@@ -12,6 +12,7 @@ import click
 
 from receiver.cli.common.names import complete_handler, complete_type
 from receiver.cli.common.numbers import WholeNumber
+from receiver.cli.common.row_ids import ACTION_ID
 from receiver.cli.common.store import configured_store, now_of
 from receiver.core.clock import SystemClock
 from receiver.core.deliveries import DeliveryFilter
@@ -138,12 +139,12 @@ def job_list_options(command: Command) -> Command:
 
 def work_list_options(command: Command) -> Command:
     """Add the filters of a listing of work items as one argument `wanted`, a WorkFilter."""
-    return _filtered(command, (*_FILTERS, _HANDLER, _state(WorkState), _LIST_LIMIT), WorkFilter, WorkState)
+    return _filtered(command, (*_FILTERS, *_OF_WORK, _state(WorkState), _LIST_LIMIT), WorkFilter, WorkState)
 
 
 def work_filter_options(states: Iterable[WorkState]) -> Callable[[Command], Command]:
     """Add the filters of work items, also by handler, as one argument `wanted`, a WorkFilter."""
-    options = (*_FILTERS, _HANDLER, _state(tuple(states)), _LIMIT)
+    options = (*_FILTERS, *_OF_WORK, _state(tuple(states)), _LIMIT)
     return lambda command: _filtered(command, options, WorkFilter, WorkState)
 
 
@@ -207,13 +208,27 @@ _FILTERS = (
     ),
     *_SPAN,
 )
-_HANDLER = click.option(
-    "--handler",
-    type=text,
-    metavar="GLOB",
-    multiple=True,
-    shell_complete=complete_handler,
-    help="Only handlers that match, such as '*.save'; may be repeated.",
+_OF_WORK = (
+    click.option(
+        "--handler",
+        type=text,
+        metavar="GLOB",
+        multiple=True,
+        shell_complete=complete_handler,
+        help="Only handlers that match, such as '*.save'; may be repeated.",
+    ),
+    click.option(
+        "--error",
+        type=text,
+        metavar="GLOB",
+        help="Only items whose last error, or what they wait for, matches, such as 'TimeoutError*'.",
+    ),
+    click.option(
+        "--action",
+        type=ACTION_ID,
+        metavar="ID",
+        help="Only items that this action decided about last; `receiver actions` lists them.",
+    ),
 )
 _HANDLED = (
     click.option(

@@ -24,3 +24,4 @@ class RowId(click.IntRange):
 
 WORK_ID = RowId("work item", "receiver work-items list")
 REQUEST_ID = RowId("request in quarantine", "receiver quarantine list")
+ACTION_ID = RowId("recorded action", "receiver actions")

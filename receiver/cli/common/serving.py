@@ -13,7 +13,7 @@ from receiver.cli.common.interrupt import stop_signals
 from receiver.cli.common.supervised import MARGIN
 from receiver.core.log_lines import event_log
 from receiver.settings import Settings
-from receiver.web.server import make_server
+from receiver.web.server import bind, make_server
 from receiver.worker.background import running_beside
 from receiver.worker.supervisor import Supervisor, supervise
 
@@ -76,6 +76,11 @@ async def serve_until_stopped(
         return OK
     supervision.result()
     return WRONG_USE
+
+
+def bind_console(settings: Settings, *, host_by: str, port_by: str) -> socket.socket:
+    """Return the socket of the console. Raises ConfigurationError, whose advice names `host_by` and `port_by`."""
+    return bind(settings.console_host, settings.console_port, host_by=host_by, port_by=port_by)
 
 
 def log_listening(settings: Settings, listener: socket.socket, level: int = logging.INFO) -> None:

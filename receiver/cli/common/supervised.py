@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import socket
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
@@ -64,13 +65,16 @@ def worker_supervisors(
     return [supervisor(number) for number in range(settings.workers)]
 
 
-def console_supervisor(flags: Mapping[str, object]) -> Supervisor:
+def console_supervisor(flags: Mapping[str, object], listener: socket.socket) -> Supervisor:
     """Return the supervisor of the console, in a process of its own: acks do not wait for its pages."""
+    by_flag = [word for name, value in flags.items() if value is not None for word in ("--by-flag", name)]
+    command = own_command("console", "--with-parent", "--listener", str(listener.fileno()), *by_flag)
     return Supervisor(
-        lambda _: own_command("console", "--with-parent"),
+        lambda _: command,
         environment(flags),
         SystemClock(),
         kind="console",
+        inherited=[listener.fileno()],
         grace=MARGIN,
         refused=WRONG_USE,
         store_refused=STORE_UNREACHABLE,

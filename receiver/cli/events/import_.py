@@ -12,7 +12,8 @@ from receiver.cli.common.exit_codes import FAILED, OK
 from receiver.cli.common.filter_options import plan_options, store_option
 from receiver.cli.common.output import note
 from receiver.cli.common.progress import progress
-from receiver.cli.common.store import decide
+from receiver.cli.common.recording import ActionCount, recording
+from receiver.cli.common.store import configured_store, decide
 from receiver.core.batching import batches
 from receiver.core.bulk import Imported
 from receiver.core.clock import local_time
@@ -21,7 +22,7 @@ from receiver.core.text import counted, escape_controls
 from receiver.core.types import AppendOutcome, DeliveryKey
 from receiver.replay.bundles.lines import Damage
 from receiver.replay.bundles.reading import Bundle, Entry, read_bundle
-from receiver.settings import load_settings
+from receiver.settings import Settings, load_settings
 
 MAX_ITEMS = 1_000
 MAX_BYTES = 4 * 1024 * 1024
@@ -51,7 +52,7 @@ def import_(file: IO[bytes], yes: bool, dry_run: bool, store: str | None) -> int
             pass
         say(f"{counted(summary.whole, 'event')} can be imported")
     elif agreed(f"Import {counted(bundle.header.count, 'event')}?", yes=yes):
-        decide(settings, lambda controls: _import(controls, bundle, summary), create=True)
+        decide(settings, lambda controls: _recorded(settings, controls, bundle, summary), create=True)
         say(f"imported {counted(summary.outcomes[AppendOutcome.ACCEPTED], 'event')}")
         if known := summary.outcomes[AppendOutcome.DUPLICATE]:
             say(f"{counted(known, 'event')} stored already")
@@ -120,11 +121,21 @@ def _size_of(one: Imported) -> int:
     return len(one.delivery.body)
 
 
-async def _import(controls: Controls, bundle: Bundle, summary: ImportSummary) -> None:
+async def _recorded(settings: Settings, controls: Controls, bundle: Bundle, summary: ImportSummary) -> None:
+    """Store the undamaged events, and record it."""
+    about = f"a bundle of {local_time(bundle.header.made_at)}"
+    store = configured_store(settings)
+    async with recording(controls, store, "import", about, planned=bundle.header.count) as recorded:
+        await _import(controls, bundle, summary, recorded)
+
+
+async def _import(controls: Controls, bundle: Bundle, summary: ImportSummary, recorded: ActionCount) -> None:
     """Store the undamaged events. A stop lets the batch at hand finish."""
 
     async def step(batch: Sequence[Imported]) -> None:
-        summary.add_outcomes(batch, await controls.import_deliveries(batch))
+        outcomes = await controls.import_deliveries(batch)
+        summary.add_outcomes(batch, outcomes)
+        await recorded.add(seen=len(batch), changed=list(outcomes).count(AppendOutcome.ACCEPTED))
 
     try:
         with progress("imported", summary.count) as advance:

@@ -12,15 +12,16 @@ from receiver.cli.common.exit_codes import FAILED, OK
 from receiver.cli.common.filter_options import duration, plan_options, store_option, text
 from receiver.cli.common.output import note
 from receiver.cli.common.progress import progress
-from receiver.cli.common.store import maintain
+from receiver.cli.common.recording import ActionCount, recording
+from receiver.cli.common.store import configured_store, maintain, open_controls
 from receiver.core.bulk import DeliveryPlan
-from receiver.core.clock import Clock
+from receiver.core.clock import Clock, iso
 from receiver.core.ports.maintenance import Maintenance
 from receiver.core.retention import PruneRule, Step
 from receiver.core.sizes import shown_size
 from receiver.core.text import counted
 from receiver.core.types import DeliveryState
-from receiver.settings import load_settings
+from receiver.settings import Settings, load_settings
 
 MAX_ITEMS = 100
 MAX_BYTES = 800 * 1024
@@ -78,13 +79,27 @@ def prune(
         return OK
     if not agreed(f"Delete {counted(plan.count, what)}?", yes=yes):
         return FAILED
-    count, deleted = maintain(settings, partial(_carry_out, rule=rule, plan=plan))
+    count, deleted = maintain(settings, partial(_recorded, settings=settings, rule=rule, plan=plan))
     say(f"deleted {counted(count, what)}, {shown_size(deleted)}")
     return OK
 
 
+async def _recorded(
+    maintenance: Maintenance, clock: Clock, *, settings: Settings, rule: PruneRule, plan: DeliveryPlan
+) -> tuple[int, int]:
+    """Prune, and record it."""
+    what = f"{'bodies of events' if rule.bodies else 'events'} that arrived before {iso(rule.before)}"
+    kinds = [f"{name} {value}" for name, value in (("type", rule.type), ("state", rule.state)) if value]
+    about = ", ".join([what, *kinds])
+    async with (
+        open_controls(settings) as controls,
+        recording(controls, configured_store(settings), "prune", about, planned=plan.count) as recorded,
+    ):
+        return await _carry_out(maintenance, clock, rule, plan, recorded)
+
+
 async def _carry_out(
-    maintenance: Maintenance, clock: Clock, *, rule: PruneRule, plan: DeliveryPlan
+    maintenance: Maintenance, clock: Clock, rule: PruneRule, plan: DeliveryPlan, recorded: ActionCount
 ) -> tuple[int, int]:
     """Prune step by step. A stop lets the step at hand finish, and counts it."""
     count = deleted = 0
@@ -94,6 +109,8 @@ async def _carry_out(
         nonlocal count, deleted
         done = await maintenance.prune(rule, after=place, limit=MAX_ITEMS, now=clock.now())
         count, deleted = count + done.count, deleted + done.size
+        if done.count:
+            await recorded.add(seen=done.count, changed=done.count)
         return done
 
     try:

@@ -4,12 +4,15 @@ from collections.abc import Sequence
 
 from receiver.cli.common.confirm import say
 from receiver.cli.common.output import quoted
-from receiver.cli.common.store import decide
+from receiver.cli.common.recording import recording
+from receiver.cli.common.store import configured_store, decide
 from receiver.cli.handlers.rows import HandlerRow
 from receiver.core.ports.controls import Controls
 from receiver.core.text import counted, escape_controls
 from receiver.core.types import HandlerSwitch, WorkState
 from receiver.settings import Settings
+
+_VERBS = {HandlerSwitch.PAUSED: "pause", HandlerSwitch.ON: "resume", HandlerSwitch.DISABLED: "disable"}
 
 
 def switch(settings: Settings, chosen: Sequence[HandlerRow], to: HandlerSwitch) -> None:
@@ -18,7 +21,13 @@ def switch(settings: Settings, chosen: Sequence[HandlerRow], to: HandlerSwitch) 
     async def decision(controls: Controls) -> None:
         for row in chosen:
             if row.report.switch is not to:
-                await controls.switch(row.name, to)
+                choice = {"handler": row.name, "before": row.report.switch.value}
+                store = configured_store(settings)
+                async with recording(
+                    controls, store, _VERBS[to], f"handler {row.name}", planned=1, choice=choice
+                ) as recorded:
+                    await controls.switch(row.name, to)
+                    await recorded.add(seen=1, changed=1)
             say(f"{escape_controls(row.name)} {_effect(row, to)}")
 
     decide(settings, decision)

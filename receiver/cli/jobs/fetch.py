@@ -13,6 +13,7 @@ from receiver.cli.common.exit_codes import FAILED, OK
 from receiver.cli.common.filter_options import store_option, text
 from receiver.cli.common.output import note, quoted
 from receiver.cli.common.progress import progress
+from receiver.cli.common.recording import recording
 from receiver.cli.common.service_calls import open_client
 from receiver.cli.common.service_jobs import Unknown, arrived, events_of, unknown_options
 from receiver.cli.common.store import clock_of, configured_store, open_controls, open_reports
@@ -99,13 +100,17 @@ async def _import(settings: Settings, missing: Missing, spool: Spool) -> int:
 
     async def step(part: Sequence[Imported]) -> None:
         nonlocal stored
-        stored += list(await controls.import_deliveries(part)).count(AppendOutcome.ACCEPTED)
+        new = list(await controls.import_deliveries(part)).count(AppendOutcome.ACCEPTED)
+        stored += new
+        await recorded.add(seen=len(part), changed=new)
 
+    about, store = f"results of job {missing.job_id}", configured_store(settings)
     try:
         async with (
             open_controls(settings, create=True) as controls,
             open_reports(settings) as reports,
-            clock_of(configured_store(settings)) as clock,
+            clock_of(store) as clock,
+            recording(controls, store, "fetch", about, planned=missing.count) as recorded,
         ):
             with progress("stored", missing.count) as advance:
                 async for part in to_import(missing, spool, reports, clock, origin=Origin.IMPORT):

@@ -7,8 +7,9 @@ import click
 from receiver.cli.common.confirm import say
 from receiver.cli.common.exit_codes import FAILED, OK
 from receiver.cli.common.filter_options import store_option
+from receiver.cli.common.recording import recording
 from receiver.cli.common.row_ids import REQUEST_ID
-from receiver.cli.common.store import decide, read
+from receiver.cli.common.store import configured_store, decide, read
 from receiver.core.envelope import read_envelope
 from receiver.core.ports.controls import Controls
 from receiver.core.text import escape_controls
@@ -37,7 +38,11 @@ def _release(settings: Settings, request_id: int) -> bool:
         delivery = read_envelope(request.headers, request.body, received_at=request.received_at)
 
         async def decision(controls: Controls) -> AppendOutcome:
-            return (await controls.release_request(request_id, delivery)).outcome
+            about, store = f"request {request_id} as delivery {delivery.key}", configured_store(settings)
+            async with recording(controls, store, "release", about, planned=1) as recorded:
+                outcome = (await controls.release_request(request_id, delivery)).outcome
+                await recorded.add(seen=1, changed=int(outcome is not AppendOutcome.CONFLICT))
+            return outcome
 
         outcome = decide(settings, decision)
     except (Malformed, UnknownRequest) as exc:

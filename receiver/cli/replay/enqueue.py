@@ -7,50 +7,65 @@ from receiver.cli.common.exit_codes import INTERRUPTED, OK
 from receiver.cli.common.interrupt import stopping_at_interrupt
 from receiver.cli.common.output import note
 from receiver.cli.common.progress import ProgressLines, lines_and_progress
+from receiver.cli.common.recording import ActionCount, recording
 from receiver.cli.common.store import clock_of
 from receiver.cli.replay.request import ReplayRequest
 from receiver.core.bulk import Cursor
 from receiver.core.clock import Clock
 from receiver.core.ports.controls import Controls
+from receiver.core.recording import STOPPED
 from receiver.core.text import counted
 from receiver.core.work import NewWork
+from receiver.errors import ReceiverError
 from receiver.replay.requeue import new_work
 
 MAX_ITEMS = 100
 """Work items of one transaction. It is small, because acks wait for the write lock."""
 
 
+class _Interrupted(ReceiverError):
+    """Somebody has stopped the command."""
+
+
 async def enqueue(request: ReplayRequest) -> int:
     """Make new work items; return the exit code."""
+    controls, count = await request.controls(), request.plan.count
+    about = f"handlers of {counted(count, 'event')}"
     clock = await request.outer.enter_async_context(clock_of(request.store))
-    enqueuing = _Enqueuing(request, await request.controls(), clock)
     try:
-        with (
-            lines_and_progress("enqueuing", request.plan.count) as lines,
-            stopping_at_interrupt("these work items") as stop,
-        ):
-            finished = await enqueuing.go_through(stop, lines)
+        async with recording(controls, request.store, "run again", about, planned=count) as recorded:
+            made = await _enqueue(_Enqueuing(request, controls, clock, recorded), count)
+    except _Interrupted:
+        return INTERRUPTED
+    write = note if request.flags.as_json else say
+    write(f"enqueued {counted(made, 'work item')}; workers run them as soon as they can")
+    return OK
+
+
+async def _enqueue(enqueuing: "_Enqueuing", count: int) -> int:
+    """Make the work items, and return how many. Whatever stops it, standard error says how to continue."""
+    try:
+        with lines_and_progress("enqueuing", count) as lines, stopping_at_interrupt("these work items") as stop:
+            if not await enqueuing.go_through(stop, lines):
+                raise _Interrupted(STOPPED)
     except BaseException:
         enqueuing.note_continuation()
         raise
-    if not finished:
-        enqueuing.note_continuation()
-        return INTERRUPTED
-    write = note if request.flags.as_json else say
-    write(f"enqueued {counted(enqueuing.made, 'work item')}; workers run them as soon as they can")
-    return OK
+    return enqueuing.made
 
 
 class _Enqueuing:
     """Makes the work items of the chosen events, and knows up to which place all have been made."""
 
-    def __init__(self, request: ReplayRequest, controls: Controls, clock: Clock) -> None:
+    def __init__(self, request: ReplayRequest, controls: Controls, clock: Clock, recorded: ActionCount) -> None:
         self.made = 0
         self._place: Cursor | None = request.selection.after
         self._reached = self._place
         self._request = request
         self._controls = controls
         self._clock = clock
+        self._recorded = recorded
+        self._seen = 0
         self._gathered: list[NewWork] = []
 
     async def go_through(self, stop: asyncio.Event, lines: ProgressLines) -> bool:
@@ -64,6 +79,7 @@ class _Enqueuing:
             if chosen.fits:
                 self._gathered += new_work(chosen, selection.handlers, router, self._clock.now())
             self._reached = Cursor.at(chosen.stored, by_job=selection.by_job)
+            self._seen += 1
             lines.advance(1)
             if len(self._gathered) >= MAX_ITEMS:
                 await to_its_end(self._make())
@@ -76,6 +92,9 @@ class _Enqueuing:
         self._request.note_continuation(self._place)
 
     async def _make(self) -> None:
-        self.made += await self._controls.enqueue(self._gathered, now=self._clock.now())
+        number = self._recorded.number
+        self.made += await self._controls.enqueue(self._gathered, now=self._clock.now(), action=number)
+        await self._recorded.add(seen=self._seen, changed=0)
         self._gathered.clear()
+        self._seen = 0
         self._place = self._reached

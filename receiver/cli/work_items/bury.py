@@ -38,7 +38,7 @@ def bury(
     """
     settings = load_settings(store=store)
 
-    async def change(controls: Controls, ids: Sequence[int]) -> int:
-        return await controls.bury(ids, reason, now=await now_of(configured_store(settings)))
+    async def change(controls: Controls, ids: Sequence[int], action: int) -> int:
+        return await controls.bury(ids, reason, now=await now_of(configured_store(settings)), action=action)
 
     return act(BURY, change, settings, work_ids, wanted, yes=yes, dry_run=dry_run)

@@ -1,7 +1,7 @@
 """One action on many work items: the plan, the question, the change and the summary."""
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import click
@@ -10,9 +10,10 @@ from receiver.cli.common.confirm import agreed, carry_out, count_lines, say, spa
 from receiver.cli.common.exit_codes import FAILED, OK
 from receiver.cli.common.job_ids import with_whole_job_id
 from receiver.cli.common.output import note
-from receiver.cli.common.store import decide_reading, read
+from receiver.cli.common.recording import recording
+from receiver.cli.common.store import configured_store, decide_reading, read
 from receiver.core.actions import WorkAction
-from receiver.core.chosen_work import ChosenWork, choose_matching, choose_named
+from receiver.core.chosen_work import ChosenWork, choose_matching, choose_named, described, filter_words
 from receiver.core.clock import local_time
 from receiver.core.ports.controls import Controls
 from receiver.core.ports.reports import Reports
@@ -23,8 +24,8 @@ from receiver.settings import Settings
 _NOUN = "work item"
 _ERROR_WIDTH = 80
 
-Change = Callable[[Controls, Sequence[int]], Awaitable[int]]
-"""Changes the items with these ids, and returns how many it changed."""
+Change = Callable[[Controls, Sequence[int], int], Awaitable[int]]
+"""Changes the items with these ids for the recorded action with a number, and returns how many it changed."""
 
 
 def act(
@@ -54,7 +55,10 @@ def act(
     if not agreed(f"{action.verb.capitalize()} {counted(count, _NOUN)}?", yes=yes):
         return FAILED
 
-    changed = _carry_out(action, change, settings, chosen, limited=wanted.limit is not None)
+    words = filter_words(wanted)
+    about = described(chosen.named, words)
+    choice = {} if wanted.limit is not None or work_ids else words  # only a filter goes on by itself
+    changed = _carry_out(action, change, settings, chosen, about, choice, limited=wanted.limit is not None)
     left = count - changed + chosen.left_out.total()
     say(
         f"{action.past} {counted(changed, _NOUN)}" + (f"; {left:,} left alone: {action.left_alone}" if left else "")
@@ -62,18 +66,30 @@ def act(
     return OK
 
 
-def _carry_out(action: WorkAction, change: Change, settings: Settings, chosen: ChosenWork, *, limited: bool) -> int:
+def _carry_out(
+    action: WorkAction,
+    change: Change,
+    settings: Settings,
+    chosen: ChosenWork,
+    about: str,
+    choice: Mapping[str, str],
+    *,
+    limited: bool,
+) -> int:
     """Change the chosen items; return how many were changed."""
+    count = chosen.plan.count
 
     async def do(reports: Reports, controls: Controls) -> int:
-        return await carry_out(
-            chosen.ids(reports, action),
-            lambda ids: change(controls, ids),
-            planned=chosen.plan.count,
-            noun=_NOUN,
-            done=action.past,
-            limited=limited,
-        )
+        store = configured_store(settings)
+        async with recording(controls, store, action.verb, about, planned=count, choice=choice) as recorded:
+            return await carry_out(
+                chosen.ids(reports, action),
+                lambda ids: change(controls, ids, recorded.number),
+                planned=count,
+                noun=_NOUN,
+                done=action.past,
+                limited=limited,
+            )
 
     return decide_reading(settings, do)
 

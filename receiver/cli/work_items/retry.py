@@ -27,7 +27,7 @@ def retry(work_ids: Sequence[int], wanted: WorkFilter, yes: bool, dry_run: bool,
     """
     settings = load_settings(store=store)
 
-    async def change(controls: Controls, ids: Sequence[int]) -> int:
-        return await controls.retry(ids, now=await now_of(configured_store(settings)))
+    async def change(controls: Controls, ids: Sequence[int], action: int) -> int:
+        return await controls.retry(ids, now=await now_of(configured_store(settings)), action=action)
 
     return act(RETRY, change, settings, work_ids, wanted, yes=yes, dry_run=dry_run)

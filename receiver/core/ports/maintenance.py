@@ -29,6 +29,12 @@ class Maintenance(Protocol):
     async def forget_activity(self, before: datetime) -> int:
         """Forget what handlers did before a moment, an hour of it at most; return how many counts, 0 at the end."""
 
+    async def forget_actions(self, before: datetime, *, keep: int, limit: int) -> int:
+        """Forget actions that began before a moment, and all but the newest `keep`; return how many.
+
+        Those are at most `limit`, and fewer at the end.
+        """
+
     async def compress(self, *, limit: int) -> Step:
         """Write bodies smaller of deliveries that have been routed, at most `limit`; `size` is what that saved."""
 

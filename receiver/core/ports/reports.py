@@ -10,6 +10,7 @@ from receiver.core.bulk import Cursor, DeliveryPlan, WorkPlan
 from receiver.core.deliveries import DeliveryDetail, DeliveryFilter, DeliverySummary, FeedPage, StoredDelivery
 from receiver.core.jobs import JobDetail, JobFilter, JobSummary
 from receiver.core.quarantine import Quarantined, QuarantinedSummary, QuarantineFilter
+from receiver.core.recorded_actions import RecordedAction
 from receiver.core.search import SearchReach
 from receiver.core.subjects import Subject
 from receiver.core.types import DeliveryKey, HandlerName, HandlerSwitch
@@ -174,9 +175,27 @@ class HealthReader(Protocol):
     async def workers(self) -> Sequence[WorkerReport]:
         """Return the workers that have not signed off, by name. A killed one is among them for a while."""
 
+    async def paces(self) -> Mapping[HandlerName, datetime]:
+        """Return the moments before which the next attempts of handlers with a rate should not begin.
+
+        A handler that has a rate no more may be among them.
+        """
+
     async def facts(self) -> StoreFacts:
         """Return how large the store is."""
 
 
-class Reports(DeliveryReader, FeedReader, WorkReader, QuarantineReader, JobReader, HealthReader, Protocol):
+class ActionReader(Protocol):
+    """Read what people did."""
+
+    async def actions(self, *, limit: int, before: int | None = None) -> Sequence[RecordedAction]:
+        """Return recorded actions, the newest first, at most so many; with `before` those with a lower number."""
+
+    async def action(self, number: int) -> RecordedAction:
+        """Return a recorded action, or raise UnknownAction."""
+
+
+class Reports(
+    DeliveryReader, FeedReader, WorkReader, QuarantineReader, JobReader, HealthReader, ActionReader, Protocol
+):
     """All that can be read."""

@@ -71,7 +71,7 @@ def _entry(group: Sequence[Concern]) -> AlertEntry:
     worst, others = group[0], sum(one.count for one in group[1:])
     more = f" (and {others:,} with {counted(len(group) - 1, 'other error')})" if others else ""
     reasons = tuple([one.reason for one in group])
-    return AlertEntry(worst.kind, worst.subject, FIRING, worst.text + more, worst.count + others, reasons)
+    return AlertEntry(worst.kind, worst.subject, FIRING, worst.sentence + more, worst.count + others, reasons)
 
 
 def resolved(kind: ConcernKind, subject: str) -> AlertEntry:

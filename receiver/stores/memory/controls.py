@@ -9,18 +9,18 @@ from receiver.core.deliveries import Delivery, Receipt
 from receiver.core.rules import as_replay
 from receiver.core.types import AppendOutcome, HandlerName, HandlerSwitch, WorkState
 from receiver.core.work import NewWork, RecordedRun
-from receiver.core.work_states import BURIABLE, RETRYABLE, Cause, record_cause
+from receiver.core.work_states import BURIABLE, RETRACTABLE, RETRYABLE, Cause, record_cause
 from receiver.errors import UnknownRequest
-from receiver.stores.memory.face import MemoryFace
+from receiver.stores.memory.actions import MemoryActions
 from receiver.stores.memory.log import add, append, same_body
 from receiver.stores.memory.rows import WorkRow
 from receiver.stores.memory.search import restore_words
 
 
-class MemoryControls(MemoryFace):
+class MemoryControls(MemoryActions):
     """Controls."""
 
-    async def retry(self, work_ids: Sequence[int], *, now: datetime) -> int:
+    async def retry(self, work_ids: Sequence[int], *, now: datetime, action: int | None = None) -> int:
         """Make items due at once, with a fresh schedule."""
         chosen = [
             one for one in self.state.chosen(work_ids) if one.state in RETRYABLE and self.state.has_body(one.seq)
@@ -29,21 +29,29 @@ class MemoryControls(MemoryFace):
             one.move(Cause.RETRIED if one.lane is None or one.heads_lane else Cause.RETRIED_IN_LANE)
             one.due_at, one.hold_until = now, None
             one.uncounted, one.lost, one.deaths, one.suspect = one.attempts, 0, 0, False
-        self.state.note_time(now)
-        self.state.free_lanes(work_ids, now)
-        self.state.changes.set()
-        return len(chosen)
+            one.action_id = action
+        return self._decided(work_ids, chosen, now, action)
 
-    async def bury(self, work_ids: Sequence[int], reason: str, *, now: datetime) -> int:
+    async def bury(self, work_ids: Sequence[int], reason: str, *, now: datetime, action: int | None = None) -> int:
         """Make items dead, and free their lanes."""
         chosen = [one for one in self.state.chosen(work_ids) if _is_buriable(one)]
         for one in chosen:
-            one.last_error = one.last_error if one.state is WorkState.DEAD else reason
+            was_dead = one.state is WorkState.DEAD
+            one.last_error = one.last_error if was_dead else reason
+            one.action_id = None if was_dead else action
             one.move(Cause.BURIED)
-        self.state.note_time(now)
-        self.state.free_lanes(work_ids, now)
-        self.state.changes.set()
-        return len(chosen)
+        return self._decided(work_ids, chosen, now, action)
+
+    async def take_back(
+        self, work_ids: Sequence[int], reason: str, *, now: datetime, action: int | None = None
+    ) -> int:
+        """Make items dead that nobody has attempted."""
+        chosen = [one for one in self.state.chosen(work_ids) if one.state in RETRACTABLE and one.is_untried()]
+        for one in chosen:
+            one.last_error = one.last_error if one.last_error is not None else reason
+            one.action_id = action
+            one.move(Cause.BURIED)
+        return self._decided(work_ids, chosen, now, action)
 
     async def switch(self, handler: HandlerName, to: HandlerSwitch) -> None:
         """Set a handler's switch."""
@@ -56,11 +64,12 @@ class MemoryControls(MemoryFace):
         """Store deliveries from outside whose keys are not stored."""
         return [self._import(one) for one in deliveries]
 
-    async def enqueue(self, work: Sequence[NewWork], *, now: datetime) -> int:
+    async def enqueue(self, work: Sequence[NewWork], *, now: datetime, action: int | None = None) -> int:
         """Make new work items."""
         wanted = [as_replay(one) for one in work if self.state.has_body(one.seq)]
         for one in wanted:
-            self.state.make(one, None, now)
+            self.state.make(one, None, now).action_id = action
+        self.count_for(action, seen=0, changed=len(wanted), now=now)
         self.state.changes.set()
         return len(wanted)
 
@@ -84,6 +93,16 @@ class MemoryControls(MemoryFace):
             raise UnknownRequest(f"there is no request {request_id} in quarantine")
         del state.quarantined[request_id]
         return append(state, delivery)
+
+    def _decided(
+        self, work_ids: Sequence[int], changed: Sequence[WorkRow], now: datetime, action: int | None
+    ) -> int:
+        """Let the next ones of the lanes come forward, and count; return how many items were changed."""
+        self.state.note_time(now)
+        self.state.free_lanes(work_ids, now)
+        self.count_for(action, seen=len(work_ids), changed=len(changed), now=now)
+        self.state.changes.set()
+        return len(changed)
 
     def _import(self, one: Imported) -> AppendOutcome:
         delivery, state = replace(one.delivery, origin=one.origin), self.state

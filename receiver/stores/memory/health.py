@@ -64,6 +64,10 @@ class MemoryHealth(MemoryFace):
             for name, (sign, seen_at) in sorted(self.state.workers.items())
         ]
 
+    async def paces(self) -> Mapping[HandlerName, datetime]:
+        """Return until when handlers with a rate are paced."""
+        return dict(self.state.paced_until)
+
     async def activity(
         self, *, since: datetime, step: timedelta, handler: HandlerName | None = None
     ) -> Sequence[ActivityCount]:
@@ -92,10 +96,12 @@ class MemoryHealth(MemoryFace):
             if attempt.started_at is not None
         )
         counts: Counter[WorkState] = Counter(one.state for one in mine)
+        failed = next((one for one in reversed(mine) if one.last_error is not None), None)
         return HandlerReport(
             name=name,
             switch=self.state.switch_of(name),
             counts=dict(counts),
-            last_error=next((one.last_error for one in reversed(mine) if one.last_error is not None), None),
+            last_error=None if failed is None else failed.last_error,
             latency=times[len(times) // 2] if times else None,
+            failed_id=None if failed is None else failed.id,
         )

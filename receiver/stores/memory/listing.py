@@ -6,7 +6,7 @@ from itertools import islice
 
 from receiver.core.deliveries import DeliveryFilter, DeliverySummary, StoredDelivery
 from receiver.core.types import DeliveryState, HandlerName, WorkState, glob_list
-from receiver.core.work import LaneHead, WorkFilter, WorkSummary
+from receiver.core.work import NO_REASON, LaneHead, WorkFilter, WorkSummary
 from receiver.core.work_states import CLAIMABLE, OPEN
 from receiver.stores.memory.rows import WorkRow
 from receiver.stores.memory.search import check_words, has_words
@@ -29,7 +29,8 @@ def newest_work(state: MemoryState, wanted: WorkFilter, *, before: int | None = 
     """Yield the wanted work items, the newest first. The store may change meanwhile."""
     ids = (work_id for work_id in reversed(list(state.work)) if before is None or work_id < before)
     rows = (state.work[work_id] for work_id in ids if work_id in state.work)
-    found = (work_summary(state, row) for row in rows)
+    fitting = (row for row in rows if _was_decided(row, wanted))
+    found = (work_summary(state, row) for row in fitting)
     return islice((one for one in found if _is_wanted_work(one, wanted)), wanted.limit)
 
 
@@ -110,11 +111,16 @@ def _is_for(handler: HandlerName, wanted: DeliveryFilter | WorkFilter) -> bool:
     return wanted.handler is None or any(fnmatchcase(handler, glob) for glob in glob_list(wanted.handler))
 
 
+def _was_decided(row: WorkRow, wanted: WorkFilter) -> bool:
+    return (wanted.action is None or row.action_id == wanted.action) and (not wanted.untried or row.is_untried())
+
+
 def _is_wanted_work(summary: WorkSummary, wanted: WorkFilter) -> bool:
     return (
         _fits(summary, wanted)
         and _is_for(summary.handler, wanted)
         and (wanted.state is None or summary.state == wanted.state)
+        and (wanted.error is None or fnmatchcase(summary.last_error or summary.note or NO_REASON, wanted.error))
         and (not wanted.among or summary.state in wanted.among)
         and (not wanted.stuck or summary.state is not WorkState.DEAD or summary.holds_lane)
     )

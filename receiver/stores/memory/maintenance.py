@@ -52,6 +52,14 @@ class MemoryMaintenance(MemoryFace):
             del self.state.minutes[row]
         return len(old)
 
+    async def forget_actions(self, before: datetime, *, keep: int, limit: int) -> int:
+        """Forget what people did."""
+        last = self.state.last_action - keep
+        old = [one.id for one in self.state.actions.values() if one.began_at < before or one.id <= last][:limit]
+        for number in old:
+            del self.state.actions[number]
+        return len(old)
+
     async def compress(self, *, limit: int) -> Step:
         """Do nothing."""
         return Step(0, 0, None)

@@ -31,6 +31,7 @@ class WorkRow:
     suspect: bool = False
     note: str | None = None
     last_error: str | None = None
+    action_id: int | None = None
     history: list[Attempt] = field(default_factory=list)
     _state: WorkState | None = field(default=None, init=False)
 
@@ -62,6 +63,10 @@ class WorkRow:
     def trigger(self) -> Trigger:
         """Return why the present attempt runs."""
         return self.first_trigger if self.attempts == 1 else Trigger.RETRY
+
+    def is_untried(self) -> bool:
+        """Tell whether nobody has attempted it since it was made or retried, and no other waits for it."""
+        return self.attempts == self.uncounted and not self.heads_lane
 
     def failed(self) -> bool:
         """Tell whether it is dead or its last attempt failed."""

@@ -10,6 +10,7 @@ from receiver.core.activity import MinuteRow
 from receiver.core.claims import Lease
 from receiver.core.deliveries import StoredDelivery
 from receiver.core.quarantine import Quarantined
+from receiver.core.recorded_actions import RecordedAction
 from receiver.core.rules import TIME_STEP, made_by, set_back_by
 from receiver.core.search import Texts
 from receiver.core.types import DeliveryKey, HandlerName, HandlerSwitch, WorkerId, WorkState
@@ -48,6 +49,9 @@ class MemoryState:
     """When a key was used last, and when it expires."""
     workers: dict[WorkerId, tuple[WorkerSign, datetime]] = field(default_factory=dict)
     """Who has not signed off, and when each was seen."""
+    actions: dict[int, RecordedAction] = field(default_factory=dict)
+    """By number."""
+    last_action: int = 0
     minutes: Counter[MinuteRow] = field(default_factory=Counter)
     """How many attempts ended."""
     words: dict[int, Texts] | None = None

@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from typing import Self
 
 from receiver.core.clock import Clock
+from receiver.stores.memory.actions import MemoryActions
 from receiver.stores.memory.claims import MemoryClaims
 from receiver.stores.memory.controls import MemoryControls
 from receiver.stores.memory.deliveries import MemoryDeliveries, MemoryFeed
@@ -29,7 +30,9 @@ class MemoryQueue(MemoryRouting, MemoryClaims, MemoryLeases, MemoryHolds, Memory
         await self.state.changed()
 
 
-class MemoryReports(MemoryDeliveries, MemoryFeed, MemoryWork, MemoryQuarantine, MemoryJobs, MemoryHealth):
+class MemoryReports(
+    MemoryDeliveries, MemoryFeed, MemoryWork, MemoryQuarantine, MemoryJobs, MemoryHealth, MemoryActions
+):
     """Reports."""
 
 

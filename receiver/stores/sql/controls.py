@@ -7,24 +7,31 @@ from receiver.core.clock import to_micros
 from receiver.core.rules import as_replay
 from receiver.core.types import HandlerName, HandlerSwitch
 from receiver.core.work import NewWork, RecordedRun
-from receiver.stores.sql.connection import SqlConnection, SqlDatabase, Values
+from receiver.stores.sql.actions import SqlActionLog, count_for
+from receiver.stores.sql.connection import SqlConnection, SqlDatabase
 from receiver.stores.sql.writes import Writes
 
 
-class SqlControls:
+class SqlControls(SqlActionLog):
     """Controls, but for what brings deliveries in, which each kind of database does in its own way."""
 
     def __init__(self, database: SqlDatabase, writes: Writes) -> None:
-        self.database = database
+        super().__init__(database)
         self._writes = writes
 
-    async def retry(self, work_ids: Sequence[int], *, now: datetime) -> int:
+    async def retry(self, work_ids: Sequence[int], *, now: datetime, action: int | None = None) -> int:
         """Make items due at once, with a fresh schedule."""
-        return await self._decide(self._writes.controls.RETRY, work_ids, {}, now)
+        return await self._decide(self._writes.controls.RETRY, work_ids, now, action)
 
-    async def bury(self, work_ids: Sequence[int], reason: str, *, now: datetime) -> int:
+    async def bury(self, work_ids: Sequence[int], reason: str, *, now: datetime, action: int | None = None) -> int:
         """Make items dead, and release their lanes."""
-        return await self._decide(self._writes.controls.BURY, work_ids, {"reason": reason}, now)
+        return await self._decide(self._writes.controls.BURY, work_ids, now, action, reason=reason)
+
+    async def take_back(
+        self, work_ids: Sequence[int], reason: str, *, now: datetime, action: int | None = None
+    ) -> int:
+        """Make items dead that nobody has attempted."""
+        return await self._decide(self._writes.controls.TAKE_BACK, work_ids, now, action, reason=reason)
 
     async def switch(self, handler: HandlerName, to: HandlerSwitch) -> None:
         """Set a handler's switch."""
@@ -37,7 +44,7 @@ class SqlControls:
 
         await self.database.call(write)
 
-    async def enqueue(self, work: Sequence[NewWork], *, now: datetime) -> int:
+    async def enqueue(self, work: Sequence[NewWork], *, now: datetime, action: int | None = None) -> int:
         """Make new work items."""
         rows = self._writes.work_rows
 
@@ -45,7 +52,11 @@ class SqlControls:
             with self.database.transaction(connection):
                 there = rows.with_bodies(connection, [one.seq for one in work])
                 wanted = [as_replay(one) for one in work if one.seq in there]
-                rows.make(connection, wanted, lease=None, now=now)
+                made = rows.make(connection, wanted, lease=None, now=now)
+                if action is not None:
+                    ids = self._writes.dialect.array([work_id for work_id, _ in made])
+                    connection.execute(self._writes.controls.NOTE_ACTION, {"ids": ids, "action": action})
+                count_for(connection, action, seen=0, changed=len(wanted), now=now)
             return len(wanted)
 
         return await self.database.call(write)
@@ -61,9 +72,16 @@ class SqlControls:
 
         await self.database.call(write)
 
-    async def _decide(self, statement: str, work_ids: Sequence[int], values: Values, now: datetime) -> int:
+    async def _decide(
+        self,
+        statement: str,
+        work_ids: Sequence[int],
+        now: datetime,
+        action: int | None,
+        **values: object,
+    ) -> int:
         """Change items, then let the next ones of their lanes come forward; return how many were changed."""
-        values |= {"ids": self._writes.dialect.array(work_ids), "now": to_micros(now)}
+        values |= {"ids": self._writes.dialect.array(work_ids), "now": to_micros(now), "action": action}
 
         def write(connection: SqlConnection) -> int:
             with self.database.transaction(connection):
@@ -72,6 +90,7 @@ class SqlControls:
                 changed = connection.execute(statement, values).rowcount
                 self._writes.latest.note(connection, now)
                 self._writes.settling.promote(connection, work_ids, now)
+                count_for(connection, action, seen=len(work_ids), changed=changed, now=now)
             return changed
 
         return await self.database.call(write)

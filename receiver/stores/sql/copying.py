@@ -177,7 +177,7 @@ class StoreCopy:
 
     def _end(self, connection: SqlConnection, *, heads: Sequence[int], routed: int, lasts: Sequence[int]) -> None:
         """Set what must not be seen before all rows are there."""
-        last_seq, _, last_work, last_request = lasts
+        last_seq, _, last_work, last_request, last_action = lasts
         dialect = self._target.dialect
         with self._writing.transaction(connection):
             connection.execute(statements.NO_HEADS)
@@ -189,6 +189,7 @@ class StoreCopy:
                 ("deliveries", max(last_seq, routed)),
                 ("work_items", last_work),
                 ("quarantine", last_request),
+                ("actions", last_action),
             ):
                 self._target.continue_behind(connection, table, last)
             connection.execute(statements.SET_MARK, {"name": "routed", "value": routed})

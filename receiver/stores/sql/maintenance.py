@@ -10,6 +10,7 @@ from receiver.core.clock import to_micros
 from receiver.core.retention import PruneRule, Step
 from receiver.stores.sql.connection import SqlConnection, SqlDatabase, SqlRows, number
 from receiver.stores.sql.plans import plan
+from receiver.stores.sql.statements.actions import ANY_OLD_ACTION, FORGET_ACTIONS
 from receiver.stores.sql.statements.deliveries import LAST_DELIVERY
 from receiver.stores.sql.statements.reads import Reads
 from receiver.stores.sql.statements.work import ANY_ACTIVITY, FORGET_ACTIVITY
@@ -95,6 +96,18 @@ class SqlMaintenance:
                 return 0
             with self.database.transaction(connection):
                 return int(connection.execute(FORGET_ACTIVITY, {"before": to_minute(before)}).rowcount)
+
+        return await self.database.call(step)
+
+    async def forget_actions(self, before: datetime, *, keep: int, limit: int) -> int:
+        """Forget what people did."""
+        values = {"before": to_micros(before), "keep": keep}
+
+        def step(connection: SqlConnection) -> int:
+            if not number(connection, ANY_OLD_ACTION, values):
+                return 0
+            with self.database.transaction(connection):
+                return int(connection.execute(FORGET_ACTIONS, {**values, "limit": limit}).rowcount)
 
         return await self.database.call(step)
 

@@ -22,7 +22,7 @@ from receiver.core.work import NewWork
 from receiver.core.workers import WorkerSign
 from receiver.stores.sql.activity import PendingActivity
 from receiver.stores.sql.connection import SqlConnection, SqlDatabase, Values, number
-from receiver.stores.sql.rows import stored_delivery
+from receiver.stores.sql.rows import stored_delivery, written_limits
 from receiver.stores.sql.statements.columns import ROUTED
 from receiver.stores.sql.switches import switches
 from receiver.stores.sql.writes import Writes
@@ -151,6 +151,7 @@ class SqlQueue:
             "version": sign.version,
             "started": to_micros(sign.started_at),
             "now": to_micros(now),
+            "limits": written_limits(sign),
         }
         await self._write_counts(self._writes.workers.SIGN_ON, values)
 

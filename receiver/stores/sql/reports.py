@@ -18,6 +18,7 @@ from receiver.core.workers import WorkerReport
 from receiver.errors import StoreError, UnknownDelivery, UnknownRequest, UnknownWork
 from receiver.stores.prefixes import MAX_NAMED, candidates
 from receiver.stores.sql import narrowing, plans
+from receiver.stores.sql.actions import ActionReports
 from receiver.stores.sql.compression import decoded
 from receiver.stores.sql.connection import SqlConnection, SqlDatabase, Values, number
 from receiver.stores.sql.feed import FeedReports
@@ -32,7 +33,7 @@ PAGE_SIZE = 500
 _SUMMARY_COLUMNS = 12
 
 
-class SqlReports(FeedReports, JobReports):
+class SqlReports(FeedReports, JobReports, ActionReports):
     """A Reports, but for `changed` and `search_reach`, which each kind of database does in its own way."""
 
     def __init__(
@@ -44,6 +45,7 @@ class SqlReports(FeedReports, JobReports):
     ) -> None:
         FeedReports.__init__(self, database, reads)
         JobReports.__init__(self, database, reads)
+        ActionReports.__init__(self, database)
         self._narrow_limit = narrow_limit
 
     async def deliveries(
@@ -247,6 +249,11 @@ class SqlReports(FeedReports, JobReports):
 
         return await self.database.call(read)
 
+    async def paces(self) -> Mapping[HandlerName, datetime]:
+        """Return until when handlers with a rate are paced."""
+        rows = await self._page(self._reads.health.paces, {})
+        return {HandlerName(name): from_micros(until) for name, until in rows}
+
     async def backlog(self, now: datetime) -> Backlog:
         """Return what is still to be done."""
 
@@ -283,18 +290,20 @@ class SqlReports(FeedReports, JobReports):
         for name, state, count in connection.execute(health.counts):
             counts.setdefault(name, {})[WorkState(state)] = count
         off = switches(connection)
-        return [
-            HandlerReport(
-                name=name,
-                switch=off.get(name, HandlerSwitch.ON),
-                counts=counts.get(name, {}),
-                last_error=next(
-                    (error for (error,) in connection.execute(health.latest_error, {"handler": name})), None
-                ),
-                latency=_median(connection.execute(health.latest_attempts, {"handler": name}).fetchall()),
+        reports = []
+        for name in sorted(counts.keys() | off.keys()):
+            error = connection.execute(health.latest_error, {"handler": name}).fetchone() or (None, None)
+            reports.append(
+                HandlerReport(
+                    name=name,
+                    switch=off.get(name, HandlerSwitch.ON),
+                    counts=counts.get(name, {}),
+                    last_error=error[0],
+                    latency=_median(connection.execute(health.latest_attempts, {"handler": name}).fetchall()),
+                    failed_id=error[1],
+                )
             )
-            for name in sorted(counts.keys() | off.keys())
-        ]
+        return reports
 
 
 def _median(rows: list[tuple[int]]) -> timedelta | None:

@@ -1,6 +1,7 @@
 """Make records from the rows of a database."""
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 from pydantic_core import from_json, to_json
@@ -9,7 +10,7 @@ from receiver.core.clock import from_micros
 from receiver.core.deliveries import Delivery, DeliverySummary, StoredDelivery
 from receiver.core.types import AttemptOutcome, DeliveryState, HandlerName, Headers, Origin, Trigger, WorkState
 from receiver.core.work import Attempt, LaneHead, WorkSummary
-from receiver.core.workers import WorkerReport, WorkerSign
+from receiver.core.workers import HandlerLimits, WorkerReport, WorkerSign
 from receiver.stores.sql.compression import PLAIN, decoded
 
 _ORIGINS = {origin.value: origin for origin in Origin}
@@ -111,7 +112,20 @@ def flag(value: int | None) -> bool | None:
 
 def worker_report(row: Sequence[Any], running: Mapping[HandlerName, int]) -> WorkerReport:
     """Return a worker and what it runs."""
-    name, machine, pid, version, started_at, seen_at = row
-    return WorkerReport(
-        WorkerSign(name, machine, pid, version, from_micros(started_at)), from_micros(seen_at), running
-    )
+    name, machine, pid, version, started_at, seen_at, written = row
+    told = from_json(written)
+    limits = {
+        HandlerName(handler): HandlerLimits(concurrency, None if micros is None else timedelta(microseconds=micros))
+        for handler, (concurrency, micros) in told.get("handlers", {}).items()
+    }
+    sign = WorkerSign(name, machine, pid, version, from_micros(started_at), told.get("slots", 0), limits)
+    return WorkerReport(sign, from_micros(seen_at), running)
+
+
+def written_limits(sign: WorkerSign) -> str:
+    """Return the limits of a worker's handlers as `worker_report` reads them."""
+    handlers = {
+        name: (one.concurrency, None if one.interval is None else one.interval // timedelta(microseconds=1))
+        for name, one in sign.limits.items()
+    }
+    return to_json({"slots": sign.slots, "handlers": handlers}).decode()

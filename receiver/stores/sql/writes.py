@@ -56,6 +56,11 @@ class ControlStatements(Protocol):
     """Make `:ids` due at `:now` with a fresh schedule, or queue them in their lanes."""
     BURY: str
     """Make `:ids` dead, with `:reason` as their error; dead ones release their lanes."""
+    TAKE_BACK: str
+    """Make those of `:ids` dead that nobody has attempted, but no heads of lanes. `:reason` is their error if they
+    have none."""
+    NOTE_ACTION: str
+    """Note that `:action` made `:ids`."""
     SWITCH: str
     """Set the switch of `:handler` `:to` a value."""
 

@@ -1,6 +1,7 @@
 """The readers' side of a SQLite store."""
 
 import asyncio
+import shutil
 import sqlite3
 from pathlib import Path
 
@@ -40,7 +41,8 @@ class SqliteReports(SqlReports):
     async def facts(self) -> StoreFacts:
         """Return how large the file and its log are."""
         files = (file_at(self._path), file_at(log_path(self._path)))
-        return StoreFacts(sum(one.st_size for one in files if one is not None))
+        size = sum(one.st_size for one in files if one is not None)
+        return StoreFacts(size, free=shutil.disk_usage(self._path.parent).free)
 
     async def changed(self) -> None:
         """Return when another connection has committed since the last call."""

@@ -1,92 +1,83 @@
-"""Actions on many rows that were begun on a page: they go on by themselves, and pages show how far they are."""
+"""Actions on many rows that were begun on a page. They go on by themselves, and the store knows how far."""
 
 import asyncio
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import datetime
-from itertools import count
 
 from receiver.core.clock import Clock
 from receiver.core.log_lines import event_log
-from receiver.errors import StoreError, StoreRefused
+from receiver.core.ports.controls import Controls
+from receiver.core.ports.reports import Reports
+from receiver.core.recorded_actions import NewAction
+from receiver.core.recording import STOPPED, end_early, reason_of, recorded
+from receiver.errors import ReceiverError, StoreError, StoreRefused
+from receiver.web.console.access import StoreAccess
 
 log = event_log(__name__)
 
-MAX_KEPT = 100
-"""Actions that have ended and that the list still shows. Older ones are in the log."""
 STOP_SECONDS = 10.0
 """How long the present chunk of an action may take when the console stops. A locked store waits half of that."""
+MAX_RUNNING = 20
+"""Actions of one console that may be under way or wait for their turn."""
 
-_STOPPED = "the console was stopped; ask for it again to go on with the rest"
+
+class TooManyActions(ValueError):
+    """Too many actions are under way; the message is for the page."""
 
 
 @dataclass(slots=True)
 class ActionRun:
-    """One action: what was asked for, by whom, and how far it has come."""
+    """One action of this process that is under way."""
 
-    id: int
-    verb: str
-    about: str
-    """What it is done to, in words."""
-    by: str
-    """The address from which it was asked for."""
-    planned: int
-    started_at: datetime
-    seen: int = 0
-    changed: int = 0
-    ended_at: datetime | None = None
-    error: str | None = None
+    number: int
+    """Its number in the store."""
     must_stop: bool = False
     """Whether it shall end after the chunk that it is changing now."""
 
-    @property
-    def share(self) -> int:
-        """How much of it is done, in percent."""
-        return 100 if self.ended_at or not self.planned else min(99, self.seen * 100 // self.planned)
+
+CarryOut = Callable[[Reports, Controls, ActionRun], Awaitable[None]]
+"""Changes chunk after chunk, counts each for the action, and returns early when the run must stop."""
 
 
 class ActionRuns:
-    """The actions of one console since it was started."""
+    """The actions of one console that are under way."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, access: StoreAccess, clock: Clock) -> None:
+        self._access = access
         self._clock = clock
-        self._numbers = count(1)
-        self._runs: OrderedDict[int, ActionRun] = OrderedDict()
+        self._runs: dict[int, ActionRun] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._turn = asyncio.Lock()
         """One after the other: the second of two that are alike finds nothing to do, and says so."""
 
-    def newest_first(self) -> list[ActionRun]:
-        """Return the actions that are kept."""
-        return list(reversed(self._runs.values()))
+    def is_running(self, number: int) -> bool:
+        """Tell whether an action is under way in this process, or waits here for its turn."""
+        return number in self._runs
 
-    def find(self, number: int) -> ActionRun | None:
-        """Return an action by its number."""
-        return self._runs.get(number)
+    def stop(self, number: int) -> None:
+        """Let an action of this process end after its present chunk."""
+        if (run := self._runs.get(number)) is not None:
+            run.must_stop = True
 
-    def done(self, verb: str, about: str, by: str, *, changed: int) -> ActionRun:
-        """Record an action that was carried out at once."""
-        run = self._new(verb, about, by, changed)
-        run.seen = run.changed = changed
-        self._end(run)
-        return run
+    @asynccontextmanager
+    async def recorded(self, reports: Reports, controls: Controls, action: NewAction) -> AsyncIterator[int]:
+        """Record an action around the block that carries it out at once, and that counts for its number."""
+        async with recorded(controls, self._clock, action) as number:
+            yield number
+        _log(action, (await reports.action(number)).changed, "")
 
-    def start(
-        self,
-        verb: str,
-        about: str,
-        by: str,
-        *,
-        planned: int,
-        carry_out: Callable[["ActionRun"], Awaitable[None]],
-    ) -> ActionRun:
-        """Begin an action. `carry_out` changes chunk after chunk, and counts in the run that it is given."""
-        run = self._new(verb, about, by, planned)
-        task = asyncio.create_task(self._carry_out(run, carry_out))
+    async def start(self, action: NewAction, carry_out: CarryOut) -> int:
+        """Record an action, and begin it; return its number. Raises TooManyActions."""
+        if len(self._runs) >= MAX_RUNNING:
+            raise TooManyActions(f"{MAX_RUNNING} actions are under way already; wait until one has ended")
+        async with self._access.deciding() as (_, controls):
+            run = ActionRun(await controls.begin_action(action, now=self._clock.now()))
+        self._runs[run.number] = run
+        task = asyncio.create_task(self._run(run, action, carry_out))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        return run
+        return run.number
 
     async def idle(self) -> None:
         """Return when no action runs."""
@@ -102,40 +93,39 @@ class ActionRuns:
             task.cancel()
         await self.idle()
 
-    async def _carry_out(self, run: ActionRun, carry_out: Callable[["ActionRun"], Awaitable[None]]) -> None:
+    async def _run(self, run: ActionRun, action: NewAction, carry_out: CarryOut) -> None:
+        changed, error = 0, STOPPED
         try:
-            async with self._turn:
-                await carry_out(run)
-            if run.must_stop and run.seen < run.planned:
-                run.error = _STOPPED
+            async with self._turn, self._access.deciding() as (reports, controls):
+                changed, error = await self._carried_out(run, reports, controls, carry_out)
         except (StoreError, StoreRefused) as exc:
-            run.error = str(exc)
+            error = str(exc)  # nothing can be recorded: it is shown as interrupted, after a while
+        finally:
+            del self._runs[run.number]
+            _log(action, changed, error)
+
+    async def _carried_out(
+        self, run: ActionRun, reports: Reports, controls: Controls, carry_out: CarryOut
+    ) -> tuple[int, str]:
+        """Return how much it has changed, and why it ended early, "" if it did not."""
+        error = ""
+        try:
+            if not run.must_stop:
+                await carry_out(reports, controls, run)
         except asyncio.CancelledError:
-            run.error = _STOPPED
+            await end_early(controls, self._clock, run.number, STOPPED)
             raise
         except Exception as exc:
-            run.error = f"the console has a fault ({type(exc).__name__}); its log tells more"
-            log.exception("console_action_failed", extra={"action": run.verb, "about": run.about})
-        finally:
-            self._end(run)
+            error = reason_of(exc)
+            if not isinstance(exc, ReceiverError):
+                log.exception("console_action_failed", extra={"action": run.number})
+        done = await reports.action(run.number)
+        if run.must_stop and done.has_rest and not error:
+            error = STOPPED
+        await controls.end_action(run.number, now=self._clock.now(), error=error or None)
+        return done.changed, error
 
-    def _new(self, verb: str, about: str, by: str, planned: int) -> ActionRun:
-        run = ActionRun(next(self._numbers), verb, about, by, planned, self._clock.now())
-        self._runs[run.id] = run
-        ended = [one.id for one in self._runs.values() if one.ended_at is not None]
-        for number in ended[: max(0, len(self._runs) - MAX_KEPT)]:
-            del self._runs[number]
-        return run
 
-    def _end(self, run: ActionRun) -> None:
-        run.ended_at = self._clock.now()
-        log.info(
-            "console_action",
-            extra={
-                "action": run.verb,
-                "about": run.about,
-                "client": run.by,
-                "changed": run.changed,
-                "error": run.error,
-            },
-        )
+def _log(action: NewAction, changed: int, error: str) -> None:
+    fields = {"action": action.verb, "about": action.about, "actor": action.actor, "changed": changed}
+    log.info("console_action", extra={**fields, "error": error or None})

@@ -18,19 +18,21 @@ from receiver.errors import (
     NoSearchIndex,
     StoreError,
     StoreRefused,
+    UnknownAction,
     UnknownDelivery,
     UnknownJob,
     UnknownRequest,
     UnknownWork,
 )
 from receiver.web.console.access import StoreAccess
-from receiver.web.console.action_runs import ActionRuns
+from receiver.web.console.action_runs import ActionRuns, TooManyActions
 from receiver.web.console.activity import read_activity
 from receiver.web.console.background_reports import BackgroundReport
 from receiver.web.console.changes import StoreChanges
 from receiver.web.console.drift_counts import count_drift
 from receiver.web.console.filters import WrongFilter
 from receiver.web.console.gate import Gate
+from receiver.web.console.job_results import JobComparisons
 from receiver.web.console.monitor_checks import read_checks
 from receiver.web.console.pages import all_routes
 from receiver.web.console.parts import ConsoleOptions, ConsoleParts
@@ -46,22 +48,24 @@ class ConsoleApp:
     def __init__(self, store: Store, clock: Clock, options: ConsoleOptions) -> None:
         sessions = Sessions(options.password)
         access = StoreAccess(store)
-        self._counting = StoreAccess(store)  # a connection of its own: pages do not wait for what is counted
+        self._counting = StoreAccess(store, most=2)  # of its own: pages do not wait for what is counted
+        self._watching = StoreAccess(store, most=1)  # each connection knows for itself what has changed
         slow = SlowWork()
         self.parts = ConsoleParts(
             access,
             PageRenderer(clock, version=options.version),
             clock,
             sessions,
-            ActionRuns(clock),
+            ActionRuns(access, clock),
             options,
-            StoreChanges(access, clock),
+            StoreChanges(self._watching, clock),
             Traffic(self._counting, clock),
             slow,
             BackgroundReport(self._counting, lambda reports: reports.handlers()),
             BackgroundReport(self._counting, lambda reports: read_activity(reports, clock.now())),
             BackgroundReport(self._counting, lambda reports: read_checks(reports, slow)),
             BackgroundReport(self._counting, lambda reports: count_drift(reports, slow)),
+            JobComparisons(options.results, access, clock),
         )
         with as_file(files("receiver.web.console") / "static") as folder:
             static = StaticFiles(directory=folder)
@@ -74,7 +78,9 @@ class ConsoleApp:
                 StoreError: self._no_store,
                 StoreRefused: self._no_store,
                 WrongFilter: self._wrong_filter,
+                TooManyActions: self._too_many,
                 NoSearchIndex: self._wrong_filter,
+                UnknownAction: self._unknown,
                 UnknownDelivery: self._unknown,
                 UnknownJob: self._unknown,
                 UnknownRequest: self._unknown,
@@ -99,12 +105,14 @@ class ConsoleApp:
         finally:
             self.parts.changes.end()
             await self.parts.runs.aclose()
+            await self.parts.comparisons.aclose()
             await self.parts.traffic.aclose()
             await self.parts.handlers.aclose()
             await self.parts.activity.aclose()
             await self.parts.checks.aclose()
             await self.parts.drift.aclose()
             await self._counting.aclose()
+            await self._watching.aclose()
             await self.parts.access.aclose()
 
     async def _http_error(self, request: Request, exc: Exception) -> Response:
@@ -117,6 +125,9 @@ class ConsoleApp:
 
     async def _wrong_filter(self, request: Request, exc: Exception) -> Response:
         return self._error(request, str(exc), 400)
+
+    async def _too_many(self, request: Request, exc: Exception) -> Response:
+        return self._error(request, str(exc), 503)
 
     async def _unknown(self, request: Request, exc: Exception) -> Response:
         return self._error(request, str(exc), 404)

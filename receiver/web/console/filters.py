@@ -17,6 +17,7 @@ from receiver.core.work import WorkFilter
 
 PAGE_SIZE = 50
 _MAX_VALUE = 500
+_MAX_ERROR = 1_500
 _MAX_DIGITS = 19
 
 State = TypeVar("State", bound=StrEnum)
@@ -112,6 +113,8 @@ class Query:
             until=self.moment("until", now),
             handler=self.globs("handler"),
             state=self.state(WorkState),
+            error=self.text("error", _MAX_ERROR),
+            action=self.number("action"),
         )
 
     def jobs(self, now: datetime) -> JobFilter:

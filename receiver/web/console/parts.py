@@ -18,6 +18,7 @@ from receiver.web.console.changes import StoreChanges
 from receiver.web.console.drift_counts import CountedDrift
 from receiver.web.console.filters import Query
 from receiver.web.console.gate import scope_root
+from receiver.web.console.job_results import JobComparisons, ResultSource
 from receiver.web.console.monitor_checks import ShownCheck
 from receiver.web.console.rendering import PageRenderer
 from receiver.web.console.sessions import Sessions
@@ -72,6 +73,8 @@ class ConsoleOptions:
     """Where deliveries are received, for commands to copy."""
     check: Callable[[], Awaitable[Sequence[CheckedPart]]] | None = None
     """Checks the deployment as `receiver check` does. None where that is not possible."""
+    results: ResultSource | None = None
+    """Asks the service for the results of jobs. None without an API key."""
     sign: Callable[[bytes], dict[str, str]] | None = None
     """Returns the headers that authenticate a body, for a request to copy. None without secrets."""
     limits: AttentionLimits = field(default_factory=AttentionLimits)
@@ -100,6 +103,8 @@ class ConsoleParts:
     """The newest checks of monitors."""
     drift: BackgroundReport[CountedDrift]
     """What is unknown in the newest deliveries."""
+    comparisons: JobComparisons
+    """What the service has of jobs."""
 
     def query(self, request: Request) -> Query:
         """Return the query of a page."""
@@ -114,6 +119,11 @@ class ConsoleParts:
 def go_to(request: Request, target: str) -> Response:
     """Return an answer that leads to a page of the console, after an action."""
     return RedirectResponse(scope_root(request.scope) + target, 303)
+
+
+def actor_of(request: Request) -> str:
+    """Return who asks for an action, as it is recorded."""
+    return f"console {client_of(request)}"
 
 
 def client_of(request: Request) -> str:

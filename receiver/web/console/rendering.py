@@ -13,7 +13,7 @@ from starlette.responses import HTMLResponse
 
 from receiver.core.clock import Clock, iso
 from receiver.core.sizes import shown_size
-from receiver.core.text import escape_controls, short_id, short_job_id, shortened
+from receiver.core.text import counted, escape_controls, literal, short_id, short_job_id, shortened
 from receiver.web.console.gate import path_inside, scope_root
 from receiver.web.console.segments import segment
 
@@ -46,6 +46,7 @@ class PageRenderer:
         self._environment.globals.update(version=version)
         self._environment.filters.update(
             ago=self._ago,
+            literal=literal,
             moment=_moment,
             size=shown_size,
             tone=lambda word: _TONES.get(str(word), "quiet"),
@@ -55,6 +56,7 @@ class PageRenderer:
             clean=lambda text: escape_controls(str(text), keep="\n\t"),
             cut=lambda text, width=200: shortened(escape_controls(str(text)), width),
             number=lambda value: "-" if value is None else f"{value:,}",
+            counted=counted,
             duration=_duration,
             share=_share,
             rate=_rate,

@@ -25,7 +25,7 @@ class Traffic:
         self._clock = clock
         self._minutes: Counter[datetime] = Counter()
         self._through: int | None = None
-        self._openings = 0
+        self._losses = 0
         self._is_counted = False
         self._counting: asyncio.Task[None] | None = None
 
@@ -62,8 +62,8 @@ class Traffic:
     async def _count(self) -> None:
         async with self._access.reading() as reports:
             since = self._clock.now() - DAY
-            if self._openings != self._access.openings:  # another database may be in the place of the old one
-                self._openings, self._through, self._minutes = self._access.openings, None, Counter()
+            if self._losses != self._access.losses:  # another database may be in the place of the old one
+                self._losses, self._through, self._minutes = self._access.losses, None, Counter()
             if self._through is None:
                 self._through = await reports.last_seq_before(since)
             await self._count_new(reports, self._through)

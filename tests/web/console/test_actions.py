@@ -2,15 +2,18 @@
 
 import re
 from datetime import timedelta
+from html import unescape
 
 import pytest
 
+from receiver.core.claims import ClaimLimits
 from receiver.core.clock import VirtualClock
 from receiver.core.quarantine import Quarantined
+from receiver.core.recorded_actions import NewAction
 from receiver.core.types import HandlerSwitch
 from receiver.core.work import WorkFilter
 from tests.doubles import NOON, body_of, delivery
-from tests.stores.opened import DEAD, DONE, HELD, ONE, TWO, WAITING, Opened, ended
+from tests.stores.opened import DEAD, DONE, HELD, MUCH, ONE, TWO, WAITING, Opened, ended
 from tests.web.console.browsing import Browser, links
 
 _FIELD = re.compile(r'<input type="hidden" name="(\w+)" value="([^"]*)"')
@@ -155,20 +158,26 @@ async def test_a_plan_takes_the_beginning_of_a_job_as_its_list_does(browser: Bro
     assert await states(opened) == ["dead", "waiting"]
 
 
-async def test_two_hundred_items_of_a_group_are_one_action(browser: Browser, opened: Opened) -> None:
-    """The address of their plan is longer than any other value may be."""
-    for work_id in await opened.items(200, ONE, claim=True):
-        await opened.settle(ended(work_id, DEAD, error="no"))
+async def test_a_group_of_any_size_is_one_action(browser: Browser, opened: Opened) -> None:
+    """Its errors differ in numbers, and hold what a glob would take for a wildcard. Others stay."""
+    for number, work_id in enumerate(await opened.items(300, ONE, claim=True)):
+        error = "[x]? gone*" if number < 10 else f"ValueError: row {number} of 300 [sic]\nand more {number}"
+        await opened.settle(ended(work_id, DEAD, error=error))
+    held = (await opened.items(1, ONE, claim=True, lane="a"))[0]
+    await opened.settle(ended(held, DEAD, error="x] gone", holds_lane=True))
 
     page = await browser.page("/dead")
-    (retry,) = [link for link in links(page) if link.startswith("/work-items/retry/plan?ids=")]
-    assert any(link.startswith("/work-items/bury/plan?ids=") for link in links(page))
-    plan = await browser.page(retry)
-    await browser.send("/work-items/retry", at=retry, ids=retry.partition("ids=")[2])
-    await finished(browser)
+    of_group = "/work-items/retry/plan?handler=one&state=dead&error="
+    plans = [link for link in links(page) if link.startswith(of_group)]
+    assert len(plans) == 3
+    assert len([link for link in links(page) if link.startswith("/work-items/bury/plan?")]) == 1
+    for link, count in zip(plans[:2], (290, 10), strict=True):
+        plan = await browser.page(link)
+        assert f"Retry {count} work items?" in plan
+        await browser.http.post("/work-items/retry", data=dict(_FIELD.findall(unescape(plan))))
+        await browser.app.parts.runs.idle()
 
-    assert "Retry 200 work items?" in plan
-    assert set(await states(opened)) == {"waiting"}
+    assert [one.id for one in await opened.work(state=DEAD)] == [held]
     assert (await browser.http.get("/work-items/retry/plan?ids=" + "1," * 201)).status_code == 400
 
 
@@ -208,10 +217,132 @@ async def test_a_span_of_time_is_that_of_the_plan(browser: Browser, opened: Open
 
 
 async def test_a_record_says_what_is_kept_and_where(browser: Browser, opened: Opened) -> None:
+    """It outlives the console, and has what the command line did."""
+    await opened.in_state(WAITING)
+    await browser.send("/handlers/one/pause", at="/handlers/one")
+    by_command = NewAction("cli alice@host", "prune", "events older than 30 days", 5)
+    await opened.controls.begin_action(by_command, now=NOON + timedelta(hours=1))
+
     page = await browser.page("/actions")
 
-    assert "it forgets this list when it stops" in page
-    assert "console_action" in page
+    assert "for 90 days" in page
+    assert "console 10.0.0.7" in page
+    assert "handler one" in page
+    assert "cli alice@host" in page
+    assert "It runs in another process" in await browser.page("/actions/2")
+
+
+def undo_link(page: str) -> str:
+    """Return the link to the plan of an undo."""
+    (link,) = [one for one in links(page) if "/plan?action=" in one]
+    return link
+
+
+async def test_a_retry_is_undone_as_far_as_it_has_not_run(browser: Browser, opened: Opened) -> None:
+    for _ in range(3):
+        await opened.in_state(DEAD)
+    await browser.send("/work-items/retry", handler="one", state="dead")
+    page = await finished(browser)
+    (first,) = await opened.claimed(wanted=ClaimLimits(1, MUCH), now=timedelta(hours=2))
+    assert first == 1
+
+    page = await browser.page("/actions/1")
+    assert "2 work items have not run yet and can become dead again." in page
+    plan = await browser.page(undo_link(page))
+    assert "Take back 2 work items?" in plan
+    assert "This undoes" in plan
+    form = dict(_FIELD.findall(plan))
+    answer = await browser.http.post("/work-items/take-back", data=form)
+    await browser.app.parts.runs.idle()
+
+    assert await states(opened) == ["running", "dead", "dead"]
+    assert {one.last_error for one in await opened.work(state=DEAD)} == {"no"}
+    assert "Nothing is left to take back" in await browser.page("/actions/1")
+    again = await browser.page(answer.headers["location"])
+    assert "2 work items can run again" in again
+
+
+async def test_a_burial_is_undone(browser: Browser, opened: Opened) -> None:
+    for state in (WAITING, HELD, DEAD):
+        await opened.in_state(state)
+    await browser.send("/work-items/bury", handler="one", reason="a mistake")
+    page = await finished(browser)
+    assert await states(opened) == ["dead"] * 3
+
+    assert "2 work items can run again" in page
+    form = dict(_FIELD.findall(await browser.page(undo_link(page))))
+    await browser.http.post("/work-items/retry", data=form)
+    await browser.app.parts.runs.idle()
+
+    assert await states(opened) == ["waiting", "waiting", "dead"]
+
+
+async def test_a_run_again_is_undone_before_it_runs(browser: Browser, opened: Opened) -> None:
+    await opened.add(delivery("a"))
+    await opened.route(ONE, TWO)
+    await browser.send("/deliveries/a/run-again", at="/deliveries/a")
+
+    form = dict(_FIELD.findall(await browser.page(undo_link(await browser.page("/actions/1")))))
+    await browser.http.post("/work-items/take-back", data=form)
+    await browser.app.parts.runs.idle()
+
+    assert await states(opened) == ["running", "running", "dead", "dead"]
+    assert "action #1 was undone" in await browser.page("/work-items/3")
+    assert (await browser.send("/work-items/take-back", handler="one")).status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("verb", "said", "back"),
+    [
+        ("pause", "It runs again, with 1 waiting item.", "resume"),
+        ("disable", "It runs again, with 0 waiting items. 1 item that it skipped stay so", "resume"),
+    ],
+)
+async def test_a_switch_is_set_back(browser: Browser, opened: Opened, verb: str, said: str, back: str) -> None:
+    await opened.in_state(WAITING)
+    await browser.send(f"/handlers/one/{verb}", at="/handlers/one")
+    await opened.claimed(now=timedelta(hours=2))  # a worker looks for work, and skips that of disabled handlers
+
+    page = await browser.page("/actions/1")
+    assert said in page
+    assert f"Undo: {back}" in page
+    await browser.send(f"/handlers/one/{back}", at="/actions/1")
+
+    assert await opened.reports.switches() == {}
+    assert "There is nothing to undo: the handler is on now" in await browser.page("/actions/1")
+    assert f"Undo: {verb}" in await browser.page("/actions/2")
+
+
+async def test_an_action_is_stopped_and_goes_on(browser: Browser, opened: Opened, clock: VirtualClock) -> None:
+    """Without JavaScript the page reloads by itself. An action of a process that died is continued, too."""
+    for _ in range(2):
+        await opened.in_state(DEAD)
+    choice = {"handler": "one", "state": "dead"}
+    died = NewAction("console 10.0.0.9", "retry", "work items with handler one", 2, choice)
+    number = await opened.controls.begin_action(died, now=clock.now())
+    await opened.controls.retry([1], now=clock.now(), action=number)
+
+    running = await browser.page("/actions/1")
+    assert "1 of 2 changed …" in running
+    assert 'value="50"' in running
+    assert '<noscript><meta http-equiv="refresh"' in running
+    clock.advance(timedelta(minutes=2))
+    page = await browser.page("/actions/1")
+    assert "interrupted: nothing was seen of it since" in page
+    assert "noscript" not in page
+    (rest,) = [one for one in links(page) if "handler=one&state=dead" in one]
+    assert "Retry 1 work item?" in await browser.page(rest)
+
+
+async def test_what_cannot_be_undone_says_why(browser: Browser, opened: Opened) -> None:
+    request = Quarantined(NOON, "malformed", "no JSON", None, (), body_of(id="j", webhookId="w"))
+    await opened.log.quarantine(request)
+    await browser.send("/quarantine/1/release", at="/quarantine/1")
+
+    page = await browser.page("/actions/1")
+
+    assert "The request is a delivery now." in page
+    assert "Undo …" not in page
 
 
 @pytest.mark.parametrize("field", ["last_id", "count"])
@@ -221,3 +352,40 @@ async def test_a_form_with_an_odd_number_is_refused(browser: Browser, opened: Op
     for odd in ("²", "9" * 30, "-1"):
         answer = await browser.send("/work-items/retry", handler="one", **{field: odd})
         assert answer.status_code == 400
+
+
+async def test_the_deliveries_of_a_filter_run_again_after_a_plan(browser: Browser, opened: Opened) -> None:
+    """All handlers that had work of them, the oldest delivery first. What came after the plan is not in it."""
+    for number in range(3):
+        await opened.add(delivery(f"k{number}", kind="crawl.page" if number else "crawl.completed"))
+    await opened.route(ONE, TWO)
+    page = await browser.page("/deliveries?type=crawl.page&state=working")
+    assert "Retry their dead work" not in page
+    (link,) = [one for one in links(page) if one.startswith("/run-again/plan?")]
+
+    plan = await browser.page(link)
+    assert "Run the handlers of 2 deliveries again?" in plan
+    form = dict(_FIELD.findall(plan))
+    answer = await browser.http.post("/run-again", data=form)
+    await browser.app.parts.runs.idle()
+
+    made = [(one.key, one.handler) for one in await opened.work(action=1)][::-1]
+    assert made == [("k1", "one"), ("k1", "two"), ("k2", "one"), ("k2", "two")]
+    page = await browser.page(answer.headers["location"])
+    assert "4 work items made; looked at 2 of 2; done" in page
+    assert "4 work items have not run yet" in page
+    assert (await browser.send("/run-again")).status_code == 400
+    dead = await browser.page("/deliveries?job=job&state=dead")
+    assert "/work-items/retry/plan?job=job&state=dead" in links(dead)
+
+
+async def test_more_deliveries_than_in_the_plan_need_a_new_plan(browser: Browser, opened: Opened) -> None:
+    await opened.add(delivery("a"))
+    form = dict(_FIELD.findall(await browser.page("/run-again/plan?type=crawl.page")))
+    await opened.add(delivery("b"))
+
+    answer = await browser.http.post("/run-again", data=form)
+
+    assert answer.status_code == 409
+    assert "More deliveries match now" in answer.text
+    assert await opened.reports.actions(limit=1) == []

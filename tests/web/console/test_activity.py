@@ -1,16 +1,18 @@
 """What handlers did and who works, on the overview and on the page of a handler."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
+from receiver.core.claims import HandlerClaim
 from receiver.core.clock import VirtualClock
-from receiver.core.workers import LATE, WorkerSign
+from receiver.core.workers import LATE, HandlerLimits, WorkerSign
 from tests.stores.opened import DEAD, DONE, ONE, TWO, A, Opened, ended
 from tests.web.console.browsing import Browser
 
 SIGN = WorkerSign(A, "host-<1>", 4711, "1.2.3", VirtualClock().now())
-MINUTE = timedelta(minutes=1)
+MINUTE, SECOND, HOUR = timedelta(minutes=1), timedelta(seconds=1), timedelta(hours=1)
 
 
 async def handle(opened: Opened) -> None:
@@ -83,3 +85,28 @@ async def test_a_worker_that_nobody_has_seen_needs_somebody(
 
 async def test_without_a_worker_the_overview_says_how_to_start_one(browser: Browser, opened: Opened) -> None:
     assert "No worker runs." in await browser.page("/")
+
+
+async def test_a_handler_shows_how_much_of_its_limits_it_uses(
+    browser: Browser, opened: Opened, clock: VirtualClock
+) -> None:
+    """One has its own limits; the other has the slots of the workers."""
+    limits = {ONE: HandlerLimits(3, 6 * SECOND)}
+    await opened.queue.sign_on(replace(SIGN, slots=32, limits=limits), now=clock.now())
+    await opened.items(4, ONE)
+    claim = HandlerClaim(ONE, concurrency=3, interval=6 * SECOND)
+    assert len(await opened.claimed(claimants=[claim], now=HOUR)) == 1
+    await opened.items(2, TWO, claim=True)
+
+    page = await browser.page(f"/handlers/{ONE}")
+    assert "1 of 3, its own limit" in page
+    assert "10 attempts a minute at most; the limit is reached: the next may begin" in page
+    assert "6 s from now" in page
+    assert "2 of 32, the slots of all workers" in await browser.page(f"/handlers/{TWO}")
+    listed = await browser.page("/handlers")
+    assert '1 <span class="note">of 3</span>' in listed
+    assert "10 a minute" in listed
+
+    clock.jump(LATE + SECOND)
+    page = await browser.page(f"/handlers/{TWO}")
+    assert "2; no worker lives" in page

@@ -179,7 +179,7 @@ async def test_equal_failures_are_one_line(browser: Browser, opened: Opened) -> 
 
     page = await browser.page("/dead")
 
-    assert page.count("TimeoutError") == 1
+    assert page.count(">TimeoutError") == 1
     assert "<b>7</b>" in page
     assert "KeyError" in page
 

@@ -83,6 +83,7 @@ COPIED = (
                 "lane",
                 "note",
                 "last_error",
+                "action_id",
             ),
         ),
     ),
@@ -90,6 +91,23 @@ COPIED = (
         "attempts",
         ("work_id", "number"),
         ("trigger", "started_at", "ended_at", "outcome", "error", "traceback", "overdue"),
+    ),
+    CopiedTable(
+        "actions",
+        ("id",),
+        (
+            "actor",
+            "verb",
+            "about",
+            "choice",
+            "planned",
+            "seen",
+            "changed",
+            "began_at",
+            "seen_at",
+            "ended_at",
+            "error",
+        ),
     ),
     CopiedTable("once_keys", ("handler", "key"), ("asked_at", "expires_at")),
 )
@@ -108,7 +126,8 @@ SELECT
 LAST_GIVEN = """
 SELECT
     (SELECT coalesce(max(seq), 0) FROM deliveries), (SELECT value FROM marks WHERE name = 'routed'),
-    (SELECT coalesce(max(id), 0) FROM work_items), (SELECT coalesce(max(id), 0) FROM quarantine)
+    (SELECT coalesce(max(id), 0) FROM work_items), (SELECT coalesce(max(id), 0) FROM quarantine),
+    (SELECT coalesce(max(id), 0) FROM actions)
 """
 
 

@@ -7,7 +7,7 @@ from receiver.core.deliveries import DeliveryFilter
 from receiver.core.quarantine import QuarantineFilter
 from receiver.core.search import parse_query
 from receiver.core.types import DeliveryState, WorkState, glob_list
-from receiver.core.work import WorkFilter
+from receiver.core.work import NO_REASON, WorkFilter
 from receiver.core.work_states import ENDED
 from receiver.stores.sql.connection import Values
 from receiver.stores.sql.dialect import Dialect
@@ -166,6 +166,14 @@ class Filters:
             conditions.append((f"AND {among}", "among", self._dialect.array([one.value for one in wanted.among])))
         if wanted.stuck:
             conditions.append(("AND (w.state <> :dead OR w.heads_lane = 1)", "dead", WorkState.DEAD.value))
+        if wanted.error is not None:
+            glob = self._dialect.glob(f"coalesce(w.last_error, w.note, '{NO_REASON}')", "error")
+            conditions.append((f"AND {glob}", "error", self._dialect.pattern(wanted.error)))
+        if wanted.action is not None:
+            conditions.append(("AND w.action_id = :action", "action", wanted.action))
+        if wanted.untried:
+            untried = "w.attempts = w.uncounted AND (w.lane IS NULL OR w.heads_lane = :no)"
+            conditions.append((f"AND {untried}", "no", 0))
         return conditions
 
     def _of_delivery(self, wanted: DeliveryFilter | WorkFilter) -> list[_Condition]:

@@ -69,11 +69,12 @@ class HealthStatements:
         WHERE a.started_at IS NOT NULL ORDER BY 1
     """
     latest_error = """
-        SELECT last_error FROM work_items
+        SELECT last_error, id FROM work_items
         WHERE handler = :handler AND last_error IS NOT NULL ORDER BY id DESC LIMIT 1
     """
 
-    workers = "SELECT name, machine, pid, version, started_at, seen_at FROM workers ORDER BY name"
+    workers = "SELECT name, machine, pid, version, started_at, seen_at, limits FROM workers ORDER BY name"
+    paces = "SELECT name, paced_until FROM handlers WHERE paced_until > 0"
     leased = "SELECT worker, handler, count(*) FROM work_items WHERE state = 'running' GROUP BY worker, handler"
     activity = _ACTIVITY.format(conditions="")
     activity_of = _ACTIVITY.format(conditions="AND handler = :handler")

@@ -1,8 +1,8 @@
 """The SQL by which workers show themselves, and what they count."""
 
 SIGN_ON = """
-INSERT INTO workers (name, machine, pid, version, started_at, seen_at)
-VALUES (:name, :machine, :pid, :version, :started, :now)
+INSERT INTO workers (name, machine, pid, version, started_at, seen_at, limits)
+VALUES (:name, :machine, :pid, :version, :started, :now, :limits)
 ON CONFLICT (name) DO UPDATE SET seen_at = excluded.seen_at
 """
 

@@ -2,15 +2,18 @@
 
 from starlette.routing import Route
 
+from receiver.web.console.pages.actions import ActionPages
 from receiver.web.console.pages.dead import DeadLetterPage
 from receiver.web.console.pages.deliveries import DeliveryPages
 from receiver.web.console.pages.drift import DriftPage
 from receiver.web.console.pages.guide import GuidePages
 from receiver.web.console.pages.handlers import HandlerPages
+from receiver.web.console.pages.job_results import JobResultPages
 from receiver.web.console.pages.jobs import JobListPages
 from receiver.web.console.pages.monitors import MonitorPages
 from receiver.web.console.pages.overview import OverviewPage
 from receiver.web.console.pages.quarantine import QuarantinePages
+from receiver.web.console.pages.run_again import RunAgainPages
 from receiver.web.console.pages.settings import SettingsPage
 from receiver.web.console.pages.sign_in import SignInPages
 from receiver.web.console.pages.simulator import SimulatorPage
@@ -21,8 +24,10 @@ from receiver.web.console.parts import ConsoleParts
 _SUBJECTS = (
     OverviewPage,
     DeliveryPages,
+    RunAgainPages,
     DeadLetterPage,
     WorkItemPages,
+    JobResultPages,
     JobListPages,
     MonitorPages,
     HandlerPages,
@@ -31,6 +36,7 @@ _SUBJECTS = (
     SimulatorPage,
     SettingsPage,
     GuidePages,
+    ActionPages,
     ChangeStream,
     SignInPages,
 )

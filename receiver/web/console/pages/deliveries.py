@@ -7,14 +7,17 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from receiver.core.actions import BURY, RETRY
+from receiver.core.recorded_actions import NewAction
 from receiver.core.text import counted
 from receiver.core.types import DeliveryKey, DeliveryState, Trigger
 from receiver.core.views import explanation, run_time, with_subjects
 from receiver.core.work import NewWork
 from receiver.web.console.copies import copies_of
 from receiver.web.console.delivery_content import content_of
-from receiver.web.console.filters import PAGE_SIZE
-from receiver.web.console.parts import ConsoleParts, client_of, get, go_to, post
+from receiver.web.console.filters import PAGE_SIZE, Query
+from receiver.web.console.pages.run_again import FILTERS
+from receiver.web.console.parts import ConsoleParts, actor_of, get, go_to, post
 from receiver.web.console.segments import segment
 
 MAX_SHOWN_WORK = 50
@@ -58,6 +61,8 @@ class DeliveryPages:
             "next": query.with_values(before=found[PAGE_SIZE - 1].seq) if len(found) > PAGE_SIZE else None,
             "first": query.with_values(before=None),
             "is_first": query.before() is None,
+            "chosen_by": query.with_values(before=None) if any(query.text(name) for name in FILTERS) else "",
+            "of_work": _of_work(query),
         }
         template = "deliveries_rows.html" if request.headers.get("hx-request") else "deliveries.html"
         return self._parts.pages.page(request, template, content)
@@ -75,6 +80,8 @@ class DeliveryPages:
             "work_count": len(detail.work),
             "why": {one.summary.id: explanation(one.summary) for one in work},
             "ran": run_time,
+            "can_retry": {one.summary.id for one in work if RETRY.can_change(one.summary)},
+            "can_bury": {one.summary.id for one in work if BURY.can_change(one.summary)},
             "handlers": list(dict.fromkeys(one.handler for one in detail.work)),
             **shown,
             "copies": copies_of(detail, self._parts.options.webhook_url, self._parts.options.sign),
@@ -101,9 +108,17 @@ class DeliveryPages:
             detail = await reports.detail(DeliveryKey(key))
             names = [one for one in dict.fromkeys(work.handler for work in detail.work) if handler in (None, one)]
             new = [NewWork(detail.summary.seq, one, claim=False, trigger=Trigger.REPLAY) for one in names]
-            made = await controls.enqueue(new, now=self._parts.clock.now())
-        about = (
-            f"{counted(made, 'handler')} of delivery {key}" if handler is None else f"{handler} of delivery {key}"
-        )
-        self._parts.runs.done("run again", about, client_of(request), changed=made)
+            about = f"{counted(len(names), 'handler') if handler is None else handler} of delivery {key}"
+            action = NewAction(actor_of(request), "run again", about, len(new))
+            async with self._parts.runs.recorded(reports, controls, action) as number:
+                now = self._parts.clock.now()
+                await controls.enqueue(new, now=now, action=number)
+                await controls.advance_action(number, seen=len(new), changed=0, now=now)
         return go_to(request, f"/deliveries/{segment(key)}")
+
+
+def _of_work(query: Query) -> str:
+    """Return the filter for the dead work of the deliveries in a listing; "" if work items have no such filter."""
+    if query.text("text") is not None or query.text("state") not in (None, DeliveryState.DEAD):
+        return ""
+    return query.with_values(before=None, failed=None, state="dead")

@@ -64,6 +64,7 @@ class JobListPages:
             "counts": {one.handler: job_work_counts(one) for one in detail.work},
             "warnings": warnings(detail.summary, now=self._parts.clock.now()),
             "held": held,
+            "can_ask": self._parts.comparisons.can_ask,
             "commands": list(_commands(job_id)),
             "timeline": timeline(marks),
             "is_cut": len(marks) == _MAX_MARKS,

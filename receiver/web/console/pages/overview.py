@@ -1,7 +1,7 @@
 """The first page: is all well, and what needs somebody."""
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from urllib.parse import urlencode
 
 from starlette.requests import Request
@@ -11,6 +11,7 @@ from starlette.routing import Route
 from receiver.core.attention import Concern, ConcernKind, concerns, late_workers, read_attention, switched_off
 from receiver.core.deliveries import DeliveryFilter
 from receiver.core.jobs import JobFilter, warnings
+from receiver.core.text import literal
 from receiver.core.types import WorkState
 from receiver.core.views import waiting_items, with_subjects
 from receiver.web.console.charts import bars
@@ -33,6 +34,10 @@ class ShownConcern:
     """What it is."""
     link: str
     """Path of the page."""
+    since: datetime | None = None
+    """Since when, if that is known."""
+    reason: str = ""
+    """What went wrong."""
 
 
 class OverviewPage:
@@ -73,7 +78,7 @@ class OverviewPage:
             "jobs": jobs,
             "job_warnings": {one.job_id: warnings(one, now=now) for one in jobs},
             "concerns": [
-                ShownConcern(one.tone, one.text, _link(one))
+                ShownConcern(one.tone, one.text, _link(one), one.since, one.error)
                 for one in (
                     *concerns(attention, self._parts.options.limits, now),
                     *switched_off(handlers),
@@ -89,7 +94,8 @@ class OverviewPage:
 def _link(concern: Concern) -> str:
     match concern.kind:
         case ConcernKind.DEAD:
-            return f"/work-items?{urlencode({'handler': concern.subject, 'state': 'dead'})}"
+            wanted = {"handler": literal(concern.subject), "state": "dead", "error": concern.pattern}
+            return f"/work-items?{urlencode(wanted)}"
         case ConcernKind.BACKLOG:
             return "/work-items?state=waiting"
         case ConcernKind.QUARANTINED:

@@ -7,10 +7,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from receiver.core.envelope import read_envelope
+from receiver.core.recorded_actions import NewAction
 from receiver.core.types import AppendOutcome
 from receiver.errors import Malformed
 from receiver.web.console.filters import PAGE_SIZE
-from receiver.web.console.parts import ConsoleParts, client_of, get, go_to, post
+from receiver.web.console.parts import ConsoleParts, actor_of, get, go_to, post
 from receiver.web.console.segments import segment
 
 _SHOWN = 20_000
@@ -67,10 +68,14 @@ class QuarantinePages:
                 delivery = read_envelope(one.headers, one.body, received_at=one.received_at)
             except Malformed as exc:
                 return await self._page(request, number, f"It stays: {exc}")
-            receipt = await controls.release_request(number, delivery)
+            action = NewAction(actor_of(request), "release", f"request {number} as delivery {delivery.key}", 1)
+            async with self._parts.runs.recorded(reports, controls, action) as recorded:
+                receipt = await controls.release_request(number, delivery)
+                changed = int(receipt.outcome is not AppendOutcome.CONFLICT)
+                now = self._parts.clock.now()
+                await controls.advance_action(recorded, seen=1, changed=changed, now=now)
         if receipt.outcome is AppendOutcome.CONFLICT:
             return await self._page(
                 request, number, f"It stays: delivery {delivery.key} is stored with another body"
             )
-        self._parts.runs.done("release", f"request {number}", client_of(request), changed=1)
         return go_to(request, f"/deliveries/{segment(delivery.key)}")

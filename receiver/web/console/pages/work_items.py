@@ -1,30 +1,29 @@
-"""Work items: dead letters in groups, the list, one item, and retrying or burying many with a plan first."""
+"""Work items: the list, one item, and changing many with a plan first."""
 
-from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from receiver.core.actions import BURY, RETRY, WorkAction
+from receiver.core.actions import BURY, RETRY, TAKE_BACK, WorkAction
 from receiver.core.bulk import WorkPlan
-from receiver.core.chosen_work import ChosenWork, choose_matching, choose_named
-from receiver.core.clock import iso
+from receiver.core.chosen_work import ChosenWork, choose_matching, choose_named, described, filter_words
+from receiver.core.clock import Clock
 from receiver.core.ports.controls import Controls
 from receiver.core.ports.reports import Reports
+from receiver.core.recorded_actions import NewAction
 from receiver.core.types import WorkState
 from receiver.core.views import explanation, run_time
 from receiver.core.work import WorkFilter
 from receiver.web.console.action_runs import ActionRun
 from receiver.web.console.filters import PAGE_SIZE, Query, WrongFilter
-from receiver.web.console.parts import ConsoleParts, client_of, get, go_to, post
+from receiver.web.console.parts import ConsoleParts, actor_of, get, go_to, post
 
-_ACTIONS = {"retry": RETRY, "bury": BURY}
-_FILTERS = ("type", "job", "since", "until", "handler", "state")
+ACTIONS = {"retry": RETRY, "bury": BURY, "take-back": TAKE_BACK}
+"""By their names in addresses."""
+_FILTERS = ("type", "job", "since", "until", "handler", "state", "error", "action")
 _MAX_NAMED = 200
-
-Change = Callable[[Controls, Sequence[int]], Awaitable[int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,20 +31,28 @@ class _Wanted:
     """What an action is about, as its pages hand it on: single items, or a filter."""
 
     action: WorkAction
+    path: str
+    """The action's name in addresses."""
     ids: tuple[int, ...]
     given: dict[str, str]
     work: WorkFilter
+    reason: str | None
+    """Why they are buried."""
+
+    @property
+    def choice(self) -> dict[str, str]:
+        """What the page of its plan is asked for, so that the action can go on."""
+        chosen = {"ids": ",".join(map(str, self.ids))} if self.ids else self.given
+        return chosen | ({} if self.reason is None else {"reason": self.reason})
 
     @property
     def about(self) -> str:
         """Say it in words."""
-        if self.ids:
-            return "work item " + ", ".join(f"#{one}" for one in self.ids[:5]) + (" …" if len(self.ids) > 5 else "")
-        return "work items with " + ", ".join(f"{name} {value}" for name, value in self.given.items())
+        return described(self.ids, self.given)
 
 
 class WorkItemPages:
-    """Work items: dead letters in groups, the list, one item, and retrying or burying many with a plan first."""
+    """Work items: the list, one item, and changing many with a plan first."""
 
     def __init__(self, parts: ConsoleParts) -> None:
         self._parts = parts
@@ -57,8 +64,6 @@ class WorkItemPages:
             get("/work-items/{work_id:console_row}", self._show),
             get("/work-items/{verb}/plan", self._plan),
             post("/work-items/{verb}", self._act),
-            get("/actions", self._actions),
-            get("/actions/{number:console_row}", self._one_action),
         ]
 
     async def _listing(self, request: Request) -> Response:
@@ -111,6 +116,9 @@ class WorkItemPages:
         content = {
             "has_grown": has_grown,
             "action": wanted.action,
+            "action_path": wanted.path,
+            "undoes": wanted.work.action,
+            "reason": wanted.reason,
             "chosen": chosen,
             "about": wanted.about,
             "remarks": list(chosen.remarks(wanted.action)),
@@ -123,46 +131,32 @@ class WorkItemPages:
     async def _act(self, request: Request) -> Response:
         form = self._parts.form(request)
         wanted = _wanted(self._parts, request.path_params["verb"], form)
-        reason = form.text("reason") or "buried in the console"
-        change = _change(self._parts, wanted.action, reason)
         async with self._parts.access.reading() as reports:
             chosen = await _choose(reports, wanted)
         chosen = _as_planned(chosen, form)
         planned = form.number("count")
         if planned is not None and chosen.plan.count > planned:
             return self._plan_page(request, wanted, chosen, has_grown=True)
-        run = self._parts.runs.start(
-            wanted.action.verb,
-            wanted.about,
-            client_of(request),
-            planned=chosen.plan.count,
-            carry_out=lambda run: _carry_out(self._parts, run, chosen, wanted.action, change),
+        action = NewAction(actor_of(request), wanted.action.verb, wanted.about, chosen.plan.count, wanted.choice)
+        number = await self._parts.runs.start(
+            action, lambda *faces: _carry_out(self._parts.clock, wanted, chosen, *faces)
         )
-        return go_to(request, f"/actions/{run.id}")
-
-    async def _actions(self, request: Request) -> Response:
-        return self._parts.pages.page(request, "actions.html", {"runs": self._parts.runs.newest_first()})
-
-    async def _one_action(self, request: Request) -> Response:
-        run = self._parts.runs.find(request.path_params["number"])
-        if run is None:
-            text = "This action is not known any more; the log tells of it."
-            return self._parts.pages.page(request, "error.html", {"text": text, "status": 404}, status=404)
-        return self._parts.pages.page(request, "action.html", {"run": run})
+        return go_to(request, f"/actions/{number}")
 
 
-def _wanted(parts: ConsoleParts, verb: str, query: Query) -> _Wanted:
+def _wanted(parts: ConsoleParts, path: str, query: Query) -> _Wanted:
     """Read what an action is about. Nothing at all is refused, so that nobody changes everything by accident."""
-    if verb not in _ACTIONS:
-        raise WrongFilter(f"there is no action {verb!r} on work items")
+    if path not in ACTIONS:
+        raise WrongFilter(f"there is no action {path!r} on work items")
     ids = query.numbers("ids", _MAX_NAMED)
-    given = {name: value for name in _FILTERS if (value := query.text(name)) is not None}
-    if not ids and not given:
-        raise WrongFilter("choose work items: by a filter, or one by one")
     work = query.work(parts.clock.now())
     # A span of time must not move between the plan and the action, so from here on it is absolute.
-    given |= {name: iso(at) for name, at in (("since", work.since), ("until", work.until)) if at is not None}
-    return _Wanted(_ACTIONS[verb], ids, {} if ids else given, work)
+    given = filter_words(work)
+    if not ids and not given:
+        raise WrongFilter("choose work items: by a filter, or one by one")
+    if ACTIONS[path].untried and work.action is None:
+        raise WrongFilter("name the action whose items are taken back")
+    return _Wanted(ACTIONS[path], path, ids, {} if ids else given, work, query.text("reason"))
 
 
 async def _choose(reports: Reports, wanted: _Wanted) -> ChosenWork:
@@ -183,18 +177,17 @@ def _as_planned(chosen: ChosenWork, form: Query) -> ChosenWork:
     return replace(chosen, plan=plan)
 
 
-def _change(parts: ConsoleParts, action: WorkAction, reason: str) -> Change:
-    if action is RETRY:
-        return lambda controls, ids: controls.retry(ids, now=parts.clock.now())
-    return lambda controls, ids: controls.bury(ids, reason, now=parts.clock.now())
-
-
 async def _carry_out(
-    parts: ConsoleParts, run: ActionRun, chosen: ChosenWork, action: WorkAction, change: Change
+    clock: Clock, wanted: _Wanted, chosen: ChosenWork, reports: Reports, controls: Controls, run: ActionRun
 ) -> None:
-    async with parts.access.deciding() as (reports, controls):
-        async for ids in chosen.ids(reports, action):
-            if run.must_stop:
-                return
-            run.changed += await change(controls, ids)
-            run.seen += len(ids)
+    async for ids in chosen.ids(reports, wanted.action):
+        if run.must_stop:
+            return
+        now = clock.now()
+        if wanted.action is RETRY:
+            await controls.retry(ids, now=now, action=run.number)
+        elif wanted.action is BURY:
+            await controls.bury(ids, wanted.reason or "buried in the console", now=now, action=run.number)
+        else:
+            reason = f"action #{wanted.work.action} was undone"
+            await controls.take_back(ids, reason, now=now, action=run.number)
