@@ -232,6 +232,15 @@ async def test_a_record_says_what_is_kept_and_where(browser: Browser, opened: Op
     assert "It runs in another process" in await browser.page("/actions/2")
 
 
+async def page_with(browser: Browser, path: str, text: str) -> str:
+    """Return a page as soon as it has a text: its counts may be those of the page before."""
+    for _ in range(200):
+        page = await browser.page(path)
+        if text in page:
+            return page
+    raise AssertionError(f"no {text!r} in {page}")
+
+
 def undo_link(page: str) -> str:
     """Return the link to the plan of an undo."""
     (link,) = [one for one in links(page) if "/plan?action=" in one]
@@ -303,8 +312,7 @@ async def test_a_switch_is_set_back(browser: Browser, opened: Opened, verb: str,
     await browser.send(f"/handlers/one/{verb}", at="/handlers/one")
     await opened.claimed(now=timedelta(hours=2))  # a worker looks for work, and skips that of disabled handlers
 
-    page = await browser.page("/actions/1")
-    assert said in page
+    page = await page_with(browser, "/actions/1", said)
     assert f"Undo: {back}" in page
     await browser.send(f"/handlers/one/{back}", at="/actions/1")
 
