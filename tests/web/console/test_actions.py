@@ -1,5 +1,6 @@
 """What the pages do: plans first, then the change, and a record of it."""
 
+import asyncio
 import re
 from datetime import timedelta
 from html import unescape
@@ -12,7 +13,7 @@ from receiver.core.quarantine import Quarantined
 from receiver.core.recorded_actions import NewAction
 from receiver.core.types import HandlerSwitch
 from receiver.core.work import WorkFilter
-from tests.doubles import NOON, body_of, delivery
+from tests.doubles import LONG, NOON, body_of, delivery
 from tests.stores.opened import DEAD, DONE, HELD, MUCH, ONE, TWO, WAITING, Opened, ended
 from tests.web.console.browsing import Browser, links
 
@@ -234,11 +235,11 @@ async def test_a_record_says_what_is_kept_and_where(browser: Browser, opened: Op
 
 async def page_with(browser: Browser, path: str, text: str) -> str:
     """Return a page as soon as it has a text: its counts may be those of the page before."""
-    for _ in range(200):
+    async with asyncio.timeout(LONG):
         page = await browser.page(path)
-        if text in page:
-            return page
-    raise AssertionError(f"no {text!r} in {page}")
+        while text not in page:
+            page = await browser.page(path)
+    return page
 
 
 def undo_link(page: str) -> str:
