@@ -151,6 +151,7 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         {"action": "retry", "about": "work item #7", "actor": "console 10.0.0.7", "changed": 1, "error": None},
         ("console_action", "retry", "work item #7", "10.0.0.7"),
     ),
+    "console_job_not_compared": ({"job_id": "job-1"}, ("console_job_not_compared", "job-1")),
     "console_action_failed": ({"action": 7}, ("console_action_failed", "7")),
     "console_signed_in": ({"client": "10.0.0.7"}, ("console_signed_in", "10.0.0.7")),
     "console_sign_in_refused": ({"client": "10.0.0.7"}, ("console_sign_in_refused", "10.0.0.7")),
