@@ -329,7 +329,14 @@ async def open_replay(
     """Open what these handlers of the router need to run in this process, as `open_local_runner` does."""
     async with (
         _open_clients(settings) as clients,
-        open_local_runner(router, handlers, ask_once=ask_once, clients=clients, frozen=frozen) as runner,
+        open_local_runner(
+            router,
+            handlers,
+            ask_once=ask_once,
+            clients=clients,
+            frozen=frozen,
+            traces=attempt_traces(on=settings.traces),
+        ) as runner,
     ):
         yield runner
 

@@ -166,10 +166,6 @@ class AttemptSpans:
             links=() if alone else _links(contexts),
         )
 
-    def fields(self) -> Mapping[str, str]:
-        """Return the trace of the running call, for another process."""
-        return running_fields()
-
 
 class _AttemptSpan:
     def __init__(self, span: Span) -> None:
