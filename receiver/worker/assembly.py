@@ -35,8 +35,8 @@ async def open_runner(
 ) -> AsyncIterator[AttemptRunner]:
     """Open a runner with its own threads and these resources, which are closed with the block.
 
-    `given` are resources that exist already, by type. `traces` makes a span for each call. Raises HandlerError for a
-    resource that cannot be made.
+    `given` are resources that exist already, by type. `traces` makes a span for each call. Raises HandlerError for
+    a resource that cannot be made.
     """
     pool = HandlerThreads(threads)
     try:

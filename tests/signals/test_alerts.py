@@ -290,10 +290,11 @@ def test_nothing_in_a_text_is_a_mention_or_a_link() -> None:
     assert content["alerts"][0]["text"] == "1 dead: <!channel> & @here"
 
 
-async def test_refused_requests_are_told_by_the_process_that_refuses(world: World) -> None:
-    """More than so many in ten minutes; it forgets them after that time."""
+@pytest.mark.parametrize("others", [0, 1])
+async def test_refused_requests_are_told_by_the_process_that_refuses(world: World, others: int) -> None:
+    """More than so many in ten minutes, whoever reads the store; it forgets them after that time."""
     count = RefusalCount()
-    world.watches = [
+    world.watches = [world.watch() for _ in range(others)] + [
         world.watch(kinds=frozenset({ConcernKind.REFUSED}), local=lambda now: count.concern(now, more_than=100))
     ]
     with count.counting():

@@ -143,9 +143,6 @@ class AlertWatch:
             return True
         taken = await self._keys.once(_KEYS, "duty", now=now, until=until)
         self._duty_until = until if taken else None
-        if not taken:
-            self._since.clear()
-            self._well_since.clear()
         return taken
 
     async def _found(self, now: datetime) -> tuple[dict[str, AlertEntry], dict[str, tuple[ConcernKind, str]]]:
