@@ -366,6 +366,14 @@ async def test_without_a_url_nothing_watches(world: World) -> None:
     assert world.chat.posts == []
 
 
+async def test_what_nobody_wants_to_hear_any_more_is_not_well_again(world: World) -> None:
+    """The setting was switched off while work was dead."""
+    await world.die("save", "TimeoutError")
+    assert len(await world.after(5 * MINUTE)) == 1
+    world.watches = [world.watch(kinds=frozenset({ConcernKind.QUARANTINED}))]
+    assert await world.after(10 * MINUTE) == []
+
+
 async def test_a_process_that_ends_leaves_the_duty_to_the_next(world: World) -> None:
     """Otherwise nothing would be told for two minutes after each deployment."""
     async with running_beside(world.watches[0].run()):

@@ -152,7 +152,8 @@ class AlertWatch:
             names = await reports.handler_names()
         told = [one for one in concerns(attention, self._limits, now) if one.kind in self._kinds]
         known = [*((kind, "") for kind in _STORE_KINDS), *((ConcernKind.DEAD, name) for name in names)]
-        return firing(told), {entry_key(kind, subject): (kind, subject) for kind, subject in known}
+        wanted = [one for one in known if one[0] in self._kinds]
+        return firing(told), {entry_key(kind, subject): (kind, subject) for kind, subject in wanted}
 
     async def _news(
         self, found: dict[str, AlertEntry], now: datetime
