@@ -176,6 +176,38 @@ def test_metrics_for_the_open_network_need_a_token(
     assert "RECEIVER_METRICS_TOKEN" in told(capsys)
 
 
+def test_it_says_where_alerts_go_and_about_what(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It posts none, and does not show the URL."""
+    assert invoke("check") == 0
+    assert "alerts    are off; RECEIVER_ALERT_URL posts them to a chat\n" in capsys.readouterr().out
+
+    monkeypatch.setenv("RECEIVER_ALERT_URL", "https://chat.invalid/secret-part")
+    monkeypatch.setenv("RECEIVER_ALERT_NO_DELIVERY_FOR", "1d")
+    assert invoke("check") == 0
+    shown = capsys.readouterr().out
+    assert "posted to chat.invalid, without signature, about: backlog, dead, no delivery, quarantined;" in shown
+    assert "secret-part" not in shown
+
+
+def test_it_says_whether_traces_are_sent(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where nothing takes them, it says what to install."""
+    assert invoke("check") == 0
+    assert "traces    are off;" in capsys.readouterr().out
+
+    monkeypatch.setenv("RECEIVER_TRACES", "true")
+    for answer, text in (
+        (lambda: True, "are sent as the variables of OpenTelemetry"),
+        (lambda: False, "pip install opentelemetry-distro"),
+    ):
+        monkeypatch.setattr("receiver.cli.check.switch_on", answer)
+        assert invoke("check") == 0
+        assert text in capsys.readouterr().out
+
+
 def test_a_deployment_without_authentication_is_wrong_unless_that_was_said(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
