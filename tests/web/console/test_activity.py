@@ -5,7 +5,9 @@ from datetime import timedelta
 import pytest
 
 from receiver.core.clock import VirtualClock
+from receiver.core.work import StoreFacts
 from receiver.core.workers import LATE, WorkerSign
+from receiver.stores.memory import MemoryStore
 from tests.stores.opened import DEAD, DONE, ONE, TWO, A, Opened, ended
 from tests.web.console.browsing import Browser
 
@@ -83,3 +85,16 @@ async def test_a_worker_that_nobody_has_seen_needs_somebody(
 
 async def test_without_a_worker_the_overview_says_how_to_start_one(browser: Browser, opened: Opened) -> None:
     assert "No worker runs." in await browser.page("/")
+
+
+@pytest.mark.parametrize("store", ["memory"], indirect=True)
+async def test_the_lag_of_a_standby_is_shown(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a standby there is no such figure."""
+    assert "lag of the last standby" not in await browser.page("/")
+
+    async def facts(self: MemoryStore) -> StoreFacts:
+        return StoreFacts(1, standby_lag=timedelta(seconds=70))
+
+    monkeypatch.setattr(MemoryStore, "facts", facts)
+
+    assert "<b>1 min 10 s</b><span>lag of the last standby</span>" in await browser.page("/")
