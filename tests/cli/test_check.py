@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from receiver.cli.check import wrapped
+from receiver.cli.check import size_and_lag, wrapped
 from receiver.cli.main import receiver, run
 from receiver.core.clock import SystemClock
 from receiver.core.types import WorkerId
+from receiver.core.work import StoreFacts
 from receiver.core.workers import WorkerSign
 from receiver.stores import open_store
 from receiver.stores.sqlite.statements import search
@@ -328,3 +329,11 @@ def test_it_says_how_to_get_a_browser_for_the_emulator(
     assert "crawl-receiver[emulator]" in texts[0]
     assert "crawl-receiver[browser]" in texts[1]
     assert all("apt install chromium" in text for text in texts[1:])
+
+
+def test_the_store_is_shown_with_its_size_and_the_lag_of_its_standby() -> None:
+    """Without a standby nothing is said of it."""
+    assert size_and_lag(StoreFacts(2_048)) == "its size is 2.0 KB"
+    assert size_and_lag(StoreFacts(2_048, standby_lag=timedelta(seconds=70))) == (
+        "its size is 2.0 KB; its last standby is 1m10s behind"
+    )
