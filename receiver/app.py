@@ -341,7 +341,13 @@ async def open_replay(
     async with (
         _open_clients(settings) as clients,
         open_local_runner(
-            router, handlers, ask_once=ask_once, clock=clock, clients=clients, frozen=frozen
+            router,
+            handlers,
+            ask_once=ask_once,
+            clock=clock,
+            clients=clients,
+            frozen=frozen,
+            traces=attempt_traces(on=settings.traces),
         ) as runner,
     ):
         yield runner

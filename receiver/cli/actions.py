@@ -57,8 +57,8 @@ _COLUMNS: tuple[Column[RecordedAction], ...] = (
     moment_column("when", lambda row: row.began_at),
     Column("action", lambda row: row.what.verb, 10, 9, most=12),
     Column("changed", lambda row: str(row.changed), 9, 7, most=10, right=True),
-    Column("end", _end, 8, 7),
-    Column("by", lambda row: row.what.actor, 24, 12, most=30, rank=1),
+    Column("end", _end, 8, 7, rank=1),
+    Column("by", lambda row: row.what.actor, 24, 12, most=30),
     Column("about", lambda row: row.what.about, 0, 16, most=60),
     Column("error", lambda row: row.error or NOTHING, 0, 16, most=40, rank=2, below=lambda row: row.error),
 )

@@ -20,6 +20,7 @@ from receiver.core.durations import in_words
 from receiver.core.ports.store import Store
 from receiver.core.sizes import shown_size
 from receiver.core.text import counted
+from receiver.core.work import StoreFacts
 from receiver.errors import ConfigurationError, ReceiverError
 from receiver.service.extras import require_emulator
 from receiver.settings import PREFIX, Settings, export_env_file, load_settings
@@ -145,8 +146,14 @@ async def _check_store(settings: Settings) -> str:
         unfinished = await reports.count_unfinished()
         state = f"{counted(unfinished, 'delivery')} not finished" if unfinished else "all deliveries are finished"
         version = f"has schema {schema.stored} and " if schema else ""
-        size = shown_size((await reports.facts()).bytes)
-        return f"{settings.shown_store()} {version}can be written; {state}; its size is {size}"
+        size = size_and_lag(await reports.facts())
+        return f"{settings.shown_store()} {version}can be written; {state}; {size}"
+
+
+def size_and_lag(facts: StoreFacts) -> str:
+    """Tell how large a store is, and how far its last standby is behind if it has one."""
+    lag = "" if facts.standby_lag is None else f"; its last standby is {in_words(facts.standby_lag)} behind"
+    return f"its size is {shown_size(facts.bytes)}{lag}"
 
 
 def _current_store(settings: Settings) -> Store | None:

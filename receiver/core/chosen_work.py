@@ -9,12 +9,14 @@ from receiver.core.actions import WorkAction
 from receiver.core.bulk import WorkPlan
 from receiver.core.clock import iso
 from receiver.core.ports.reports import HealthReader, WorkReader
+from receiver.core.text import shortened
 from receiver.core.types import HandlerName, HandlerSwitch, glob_list
 from receiver.core.work import WorkFilter, WorkSummary
 
 CHUNK = 500
 """Items that one transaction changes. It is small, because acks wait for the write lock."""
 _NAMED = 5
+_MAX_TEXT = 500
 FIRST = 3
 """Items that a plan shows as examples."""
 
@@ -91,7 +93,7 @@ def described(work_ids: Sequence[int], words: Mapping[str, str]) -> str:
     if work_ids:
         named = ", ".join(f"#{one}" for one in work_ids[:_NAMED])
         return f"work item{'s' if len(work_ids) > 1 else ''} {named}{' …' if len(work_ids) > _NAMED else ''}"
-    return "work items with " + ", ".join(f"{name} {value}" for name, value in words.items())
+    return shortened("work items with " + ", ".join(f"{name} {value}" for name, value in words.items()), _MAX_TEXT)
 
 
 async def choose_named(reports: WorkReports, action: WorkAction, work_ids: Sequence[int]) -> ChosenWork:

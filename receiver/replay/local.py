@@ -17,6 +17,7 @@ from receiver.routing import Handler, Router
 from receiver.routing.context import AskOnce, Clients
 from receiver.routing.policies import RunsIn
 from receiver.routing.resources import needed_by
+from receiver.signals.traces.contracts import AttemptTraces
 from receiver.worker import open_runner
 from receiver.worker.attempts import AttemptRunner, Claimed
 from receiver.worker.fanout import read_to_route, wanting
@@ -117,6 +118,7 @@ async def open_local_runner(
     clock: Clock,
     clients: Clients | None = None,
     frozen: FrozenTime | None = None,
+    traces: AttemptTraces | None = None,
 ) -> AsyncIterator[LocalRunner]:
     """Open what these handlers of the router need to run in this process; it is closed with the block.
 
@@ -126,5 +128,7 @@ async def open_local_runner(
     router.check()
     resources = needed_by([handler.needs for handler in handlers], router.resources)
     now = None if frozen is None else frozen.now
-    async with open_runner(clock, resources, threads=1, ask_once=ask_once, clients=clients, told_now=now) as runner:
+    async with open_runner(
+        clock, resources, threads=1, ask_once=ask_once, clients=clients, told_now=now, traces=traces
+    ) as runner:
         yield LocalRunner(handlers, runner, before_call=None if frozen is None else frozen.move_to)

@@ -11,10 +11,12 @@ from receiver.core.ports.queue import OnceKeys
 from receiver.routing.context import AskOnce, Clients
 from receiver.routing.resources import Resource, open_resources
 from receiver.signals.traces.contracts import AttemptTraces
+from receiver.worker.attempts import AttemptRunner
 from receiver.worker.memory_budget import MemoryBudget
 from receiver.worker.process_pool import Processes
 from receiver.worker.runner import NO_RESOURCES, Runner
 from receiver.worker.threads import HandlerThreads
+from receiver.worker.traced import TracedRunner
 
 
 @asynccontextmanager
@@ -30,15 +32,16 @@ async def open_runner(
     told_now: Callable[[], datetime] | None = None,
     memory: MemoryBudget | None = None,
     traces: AttemptTraces | None = None,
-) -> AsyncIterator[Runner]:
+) -> AsyncIterator[AttemptRunner]:
     """Open a runner with its own threads and these resources, which are closed with the block.
 
-    `given` are resources that exist already, by type. Raises HandlerError for a resource that cannot be made.
+    `given` are resources that exist already, by type. `traces` makes a span for each call. Raises HandlerError for
+    a resource that cannot be made.
     """
     pool = HandlerThreads(threads)
     try:
         async with open_resources(resources) as made:
-            yield Runner(
+            runner = Runner(
                 clock,
                 pool,
                 processes=processes,
@@ -47,8 +50,8 @@ async def open_runner(
                 clients=clients,
                 told_now=told_now,
                 memory=memory,
-                traces=traces,
             )
+            yield runner if traces is None else TracedRunner(runner, traces)
     finally:
         pool.stop()
 

@@ -30,6 +30,7 @@ from receiver.stores.memory import MemoryStore
 from receiver.web.intake import Authenticator, Intake
 from receiver.worker.attempts import Claimed
 from receiver.worker.runner import Runner
+from receiver.worker.traced import TracedRunner
 from tests.benchmarks.report import say, table, write_json
 from tests.doubles import body_of, delivery
 
@@ -75,10 +76,11 @@ async def attempts(kind: str, count: int) -> float:
     item = WorkItem(1, _NAME, 1, 0, 0, Trigger.DELIVERY, StoredDelivery(1, 0, delivery()))
     claimed = Claimed(item, router[_NAME])
     with ThreadPoolExecutor(1) as pool:
-        runner = Runner(SystemClock(), pool, traces=None if kind == "off" else AttemptSpans())
+        plain = Runner(SystemClock(), pool)
+        runner = plain if kind == "off" else TracedRunner(plain, AttemptSpans())
         began = time.process_time()
         for _ in range(count):
-            await runner.run(claimed)
+            await runner.run_batch((claimed,))
         return (time.process_time() - began) / count
 
 

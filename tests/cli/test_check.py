@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from receiver.cli.check import wrapped
+from receiver.cli.check import size_and_lag, wrapped
 from receiver.cli.main import receiver, run
 from receiver.core.clock import SystemClock
 from receiver.core.types import WorkerId
+from receiver.core.work import StoreFacts
 from receiver.core.workers import WorkerSign
 from receiver.stores import open_store
 from receiver.stores.sqlite.statements import search
@@ -176,6 +177,38 @@ def test_metrics_for_the_open_network_need_a_token(
     assert "RECEIVER_METRICS_TOKEN" in told(capsys)
 
 
+def test_it_says_where_alerts_go_and_about_what(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It posts none, and does not show the URL."""
+    assert invoke("check") == 0
+    assert "alerts    are off; RECEIVER_ALERT_URL posts them to a chat\n" in capsys.readouterr().out
+
+    monkeypatch.setenv("RECEIVER_ALERT_URL", "https://chat.invalid/secret-part")
+    monkeypatch.setenv("RECEIVER_ALERT_NO_DELIVERY_FOR", "1d")
+    assert invoke("check") == 0
+    shown = capsys.readouterr().out
+    assert "posted to chat.invalid, without signature, about: backlog, dead, no delivery, quarantined;" in shown
+    assert "secret-part" not in shown
+
+
+def test_it_says_whether_traces_are_sent(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where nothing takes them, it says what to install."""
+    assert invoke("check") == 0
+    assert "traces    are off;" in capsys.readouterr().out
+
+    monkeypatch.setenv("RECEIVER_TRACES", "true")
+    for answer, text in (
+        (lambda: True, "are sent as the variables of OpenTelemetry"),
+        (lambda: False, "pip install opentelemetry-distro"),
+    ):
+        monkeypatch.setattr("receiver.cli.check.switch_on", answer)
+        assert invoke("check") == 0
+        assert text in capsys.readouterr().out
+
+
 def test_a_deployment_without_authentication_is_wrong_unless_that_was_said(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -296,3 +329,11 @@ def test_it_says_how_to_get_a_browser_for_the_emulator(
     assert "crawl-receiver[emulator]" in texts[0]
     assert "crawl-receiver[browser]" in texts[1]
     assert all("apt install chromium" in text for text in texts[1:])
+
+
+def test_the_store_is_shown_with_its_size_and_the_lag_of_its_standby() -> None:
+    """Without a standby nothing is said of it."""
+    assert size_and_lag(StoreFacts(2_048)) == "its size is 2.0 KB"
+    assert size_and_lag(StoreFacts(2_048, standby_lag=timedelta(seconds=70))) == (
+        "its size is 2.0 KB; its last standby is 1m10s behind"
+    )

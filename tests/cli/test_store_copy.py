@@ -8,7 +8,7 @@ from receiver.cli.main import receiver, run
 from receiver.stores import open_store
 from receiver.stores.copying import open_copy
 from receiver.stores.sql.copying import StoreCopy
-from tests.cli.kept import DEAD, DONE, HELD, QUEUED, SKIPPED, STORE, WAITING, delivery, fill
+from tests.cli.kept import DEAD, DONE, HELD, QUEUED, SAVE, SKIPPED, STORE, WAITING, delivery, fill
 from tests.cli.replaying import keep
 from tests.stores.outside import PostgresTables, SqliteTables, Tables
 from tests.stores.rows import execute, select
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("configured")
 
 KEPT, COPY = Path("kept.db"), Path("copy.db")
 TO = "sqlite:///copy.db"
-TABLES = ("deliveries", "bodies", "quarantine", "work_items", "attempts", "handlers", "once_keys")
+TABLES = ("deliveries", "bodies", "quarantine", "work_items", "attempts", "handlers", "once_keys", "actions")
 
 
 def invoke(*args: str) -> int:
@@ -32,6 +32,8 @@ def rows(path: Path, table: str) -> list[tuple[object, ...]]:
 def filled(configured: None) -> None:
     """The store has work in every state that rests."""
     fill(*(lambda store, state=state: store.item(state) for state in (DONE, DEAD, WAITING, QUEUED, HELD, SKIPPED)))
+    assert invoke("handlers", "pause", SAVE) == 0  # this is recorded
+    execute(KEPT, "UPDATE work_items SET action_id = 1 WHERE id = 2")
 
 
 @pytest.mark.usefixtures("filled")

@@ -11,7 +11,7 @@ from receiver.settings import Settings
 from receiver.stores.postgres.store import PostgresStore
 from receiver.web.console.store_clock import StoreClock
 from tests.cli.test_store_copy import invoke
-from tests.doubles import delivery, eventually, soon
+from tests.doubles import delivery, eventually, soon, turns
 from tests.stores.outside import PostgresTables
 
 AHEAD = timedelta(hours=5)
@@ -73,3 +73,13 @@ def shown_ahead(console: Console) -> timedelta:
     assert isinstance(clock, StoreClock)
     now: datetime = clock.now()
     return now - (SystemClock().now() - AHEAD)
+
+
+async def test_the_console_starts_while_no_server_answers(bare_environment: object) -> None:
+    """Its pages say why the store cannot be used; until then its time is that of the machine."""
+    console = Console(Settings(store="postgresql://127.0.0.1:1/no"))
+    async with console.lifespan():
+        await turns()
+
+        before = SystemClock().now()
+        assert before <= console._app.parts.clock.now() <= SystemClock().now()

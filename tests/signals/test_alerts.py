@@ -290,10 +290,11 @@ def test_nothing_in_a_text_is_a_mention_or_a_link() -> None:
     assert content["alerts"][0]["text"] == "1 dead: <!channel> & @here"
 
 
-async def test_refused_requests_are_told_by_the_process_that_refuses(world: World) -> None:
-    """More than so many in ten minutes; it forgets them after that time."""
+@pytest.mark.parametrize("others", [0, 1])
+async def test_refused_requests_are_told_by_the_process_that_refuses(world: World, others: int) -> None:
+    """More than so many in ten minutes, whoever reads the store; it forgets them after that time."""
     count = RefusalCount()
-    world.watches = [
+    world.watches = [world.watch() for _ in range(others)] + [
         world.watch(kinds=frozenset({ConcernKind.REFUSED}), local=lambda now: count.concern(now, more_than=100))
     ]
     with count.counting():
@@ -363,6 +364,14 @@ async def test_without_a_url_nothing_watches(world: World) -> None:
         await world.quarantine("malformed")
         await pass_time(world.clock, HOUR)
     assert world.chat.posts == []
+
+
+async def test_what_nobody_wants_to_hear_any_more_is_not_well_again(world: World) -> None:
+    """The setting was switched off while work was dead."""
+    await world.die("save", "TimeoutError")
+    assert len(await world.after(5 * MINUTE)) == 1
+    world.watches = [world.watch(kinds=frozenset({ConcernKind.QUARANTINED}))]
+    assert await world.after(10 * MINUTE) == []
 
 
 async def test_a_process_that_ends_leaves_the_duty_to_the_next(world: World) -> None:

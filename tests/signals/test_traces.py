@@ -18,10 +18,13 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from receiver import Context, Retry, Router
 from receiver.core.deliveries import StoredDelivery
+from receiver.core.retries import RetrySchedule
 from receiver.core.signing import sign
 from receiver.core.trace_context import as_sent, trace_of, with_trace
 from receiver.errors import ConfigurationError, StoreError
 from receiver.events import Event
+from receiver.service.client import AsyncClient
+from receiver.service.client.retrying import RetryPolicy
 from receiver.settings import Settings
 from receiver.signals.traces import starting
 from receiver.signals.traces.spans import DeliverySpans
@@ -165,6 +168,36 @@ async def test_without_an_intake_that_traces_the_trace_of_the_sender_goes_on(spa
     assert trace_of(kept) == {"traceparent": "2"}
     assert as_sent(kept) == tuple(INCOMING.items())
     assert trace_of(()) == {}
+
+
+async def test_each_try_of_a_client_has_a_span(spans: InMemorySpanExporter) -> None:
+    """With its status, and without key, query and body. Also one that cannot be reached."""
+    statuses = [429, 200, 404]
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if not statuses:
+            raise httpx.ConnectError("no")
+        assert request.headers["traceparent"]
+        return httpx.Response(statuses.pop(0), json={"success": True, "id": "j", "url": "https://x.example"})
+
+    transport = httpx.MockTransport(answer)
+    patience = RetryPolicy(RetrySchedule((timedelta(0),)))
+    async with AsyncClient("the-key", "https://api.example.com", transport=transport, patience=patience) as client:
+        await client.crawl("https://docs.example.com/private")
+        await client.get("/v2/nowhere", params={"q": "what somebody asked"})
+        with pytest.raises(httpx.ConnectError):
+            await client.get("/v2/nowhere")
+
+    made = spans.get_finished_spans()
+    found = [(one.name, (one.attributes or {}).get("http.response.status_code")) for one in made]
+    assert found == [("POST", 429), ("POST", 200), ("GET", 404), ("GET", None)]
+    assert [(one.attributes or {}).get("error.type") for one in made] == ["429", None, "404", "ConnectError"]
+    assert (made[2].attributes or {})["url.full"] == "https://api.example.com/v2/nowhere"
+    assert (made[2].attributes or {})["server.port"] == 443
+    written = json.dumps([one.to_json() for one in made])
+    assert "the-key" not in written
+    assert "what somebody asked" not in written
+    assert "private" not in written
 
 
 async def test_what_cannot_be_stored_ends_with_an_error(spans: InMemorySpanExporter) -> None:

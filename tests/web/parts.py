@@ -1,8 +1,9 @@
 """What the tests of the endpoint and of the health checks share."""
 
+from typing import Any
+
 from receiver.core.clock import VirtualClock
 from receiver.core.ports.log import DeliveryLog
-from receiver.signals.traces.contracts import DeliveryTraces
 from receiver.web.intake import Authenticator, Intake
 from tests.doubles import NOON, SECRET, Answer
 
@@ -12,7 +13,7 @@ def intake(
     *,
     max_body: int = 1_000,
     max_in_flight: int = 100_000,
-    traces: DeliveryTraces | None = None,
+    traces: Any = None,
 ) -> Intake:
     gate = Authenticator(signature_header="X-Firecrawl-Signature", secrets=[SECRET], token_header=None, tokens=())
     clock = VirtualClock(NOON)

@@ -8,9 +8,11 @@ from datetime import timedelta
 
 import pytest
 
+from receiver.core import recorded_actions
 from receiver.core.claims import Lease
 from receiver.core.clock import VirtualClock
 from receiver.core.deliveries import DeliveryFilter
+from receiver.core.recorded_actions import NewAction
 from receiver.core.types import HandlerName, WorkerId
 from receiver.errors import ConfigurationError, StoreError
 from receiver.stores.memory import MemoryStore
@@ -160,3 +162,15 @@ async def test_a_clock_that_is_set_forward_deletes_nothing() -> None:
         await pass_time(clock, DAY)
         await look(clock)
         assert await kept(store) == {"young": True}
+
+
+async def test_old_actions_are_forgotten_without_any_retention_setting() -> None:
+    store, clock = MemoryStore(), VirtualClock(NOON)
+    action = NewAction("cli alice@host", "pause", "handler one", 1)
+    for age in (recorded_actions.KEPT + HOUR, recorded_actions.KEPT - HOUR):
+        await store.begin_action(action, now=NOON - age)
+
+    async with running(store, clock):
+        await looked(clock)
+
+    assert [one.id for one in await store.actions(limit=9)] == [2]

@@ -31,7 +31,7 @@ def list_(as_json: bool, store: str | None) -> None:
 
     for one in read(settings, found):
         if as_json:
-            fields = {"kind": one.kind.value, "subject": one.subject, "count": one.count, "text": one.text}
+            fields = {"kind": one.kind.value, "subject": one.subject, "count": one.count, "text": one.sentence}
             write_json(fields | {"reason": one.reason})
         else:
             click.echo(_line(one))
@@ -48,7 +48,7 @@ async def _found(settings: Settings, reports: Reports) -> list[Concern]:
 
 
 def _line(concern: Concern) -> str:
-    line = f"{concern.kind.value:<12} {escape_controls(concern.text)}"
+    line = f"{concern.kind.value:<12} {escape_controls(concern.sentence)}"
     if not sys.stdout.isatty():
         return line
     width = max(shutil.get_terminal_size().columns, 40)

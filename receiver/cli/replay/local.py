@@ -13,6 +13,7 @@ from receiver.cli.common.confirm import say, to_its_end
 from receiver.cli.common.exit_codes import FAILED, INTERRUPTED, OK
 from receiver.cli.common.interrupt import stopping_at_interrupt
 from receiver.cli.common.progress import ProgressLines, lines_and_progress
+from receiver.cli.common.recording import ActionCount, recording
 from receiver.cli.common.store import clock_of
 from receiver.cli.replay.report import ReplayReport
 from receiver.cli.replay.request import ReplayRequest
@@ -20,6 +21,7 @@ from receiver.cli.replay.saving import earlier_in, saving_to
 from receiver.core.bulk import Cursor
 from receiver.core.clock import Clock
 from receiver.core.ports.controls import Controls
+from receiver.core.text import counted
 from receiver.core.types import AttemptOutcome, HandlerName, WorkState
 from receiver.core.work import RecordedRun
 from receiver.replay.frozen_time import FrozenTime
@@ -40,9 +42,16 @@ async def run_here(request: ReplayRequest) -> int:
         save = None if flags.save is None else stack.enter_context(saving_to(flags.save, continues=continues))
         controls = await request.controls() if flags.record else None
         clock = await stack.enter_async_context(clock_of(request.store))
+        recorded = None
+        if controls is not None:
+            count = request.plan.count
+            about = f"runs of handlers for {counted(count, 'event')}"
+            recorded = await stack.enter_async_context(
+                recording(controls, request.store, "record", about, planned=count)
+            )
         runner = await _runner(request, clock, stack)
         report = ReplayReport(as_json=flags.as_json, save=save, earlier=earlier)
-        finished = await _Run(request, runner, report, controls, clock).carry_out()
+        finished = await _Run(request, runner, report, controls, clock, recorded).carry_out()
         summary = report.summary(is_complete=finished and not continues)
     if not flags.as_json:
         for line in summary:
@@ -82,6 +91,7 @@ class _Run:
         report: ReplayReport,
         controls: Controls | None,
         clock: Clock,
+        recorded: ActionCount | None,
     ) -> None:
         self.place = self._reached = request.selection.after
         self._request = request
@@ -89,6 +99,8 @@ class _Run:
         self._report = report
         self._controls = controls
         self._clock = clock
+        self._recorded = recorded
+        self._seen = 0
         self._to_record: list[RecordedRun] = []
 
     async def carry_out(self) -> bool:
@@ -121,6 +133,7 @@ class _Run:
                 self._take(await self._runner.run(chosen.stored, chosen.only), lines)
             last = Cursor.at(chosen.stored, by_job=selection.by_job)
             lines.advance(1)
+            self._seen += 1
             if not self._runner.waiting:
                 self._reached = last
             if len(self._to_record) >= MAX_ITEMS:
@@ -140,7 +153,10 @@ class _Run:
     async def _record(self) -> None:
         if self._controls is not None and self._to_record:
             await self._controls.record(self._to_record, now=self._clock.now())
+            if self._recorded is not None:
+                await self._recorded.add(seen=self._seen, changed=len(self._to_record))
             self._to_record.clear()
+            self._seen = 0
         self.place = self._reached
 
 

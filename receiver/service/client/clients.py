@@ -145,7 +145,12 @@ class AsyncClient:
         async with self._places:
             try:
                 async with time_limit(self._clock, GET_WITHIN):
-                    return await self.http.get(path, params=params)
+                    asked = self.http.build_request("GET", path, params=params)
+                    with call_span(asked.method, str(asked.url), asked.headers) as span:
+                        response = await self.http.send(asked)
+                        if span is not None:
+                            span.note_status(response.status_code)
+                        return response
             except TimeoutError:
                 raise no_whole_answer(path) from None
 
@@ -275,7 +280,12 @@ class Client:
         with self._places:
             try:
                 with self._deadlines.until(self._clock.now() + GET_WITHIN):
-                    return self.http.get(path, params=params)
+                    asked = self.http.build_request("GET", path, params=params)
+                    with call_span(asked.method, str(asked.url), asked.headers) as span:
+                        response = self.http.send(asked)
+                        if span is not None:
+                            span.note_status(response.status_code)
+                        return response
             except TimeoutError:
                 raise no_whole_answer(path) from None
 

@@ -143,9 +143,6 @@ class AlertWatch:
             return True
         taken = await self._keys.once(_KEYS, "duty", now=now, until=until)
         self._duty_until = until if taken else None
-        if not taken:
-            self._since.clear()
-            self._well_since.clear()
         return taken
 
     async def _found(self, now: datetime) -> tuple[dict[str, AlertEntry], dict[str, tuple[ConcernKind, str]]]:
@@ -155,7 +152,8 @@ class AlertWatch:
             names = await reports.handler_names()
         told = [one for one in concerns(attention, self._limits, now) if one.kind in self._kinds]
         known = [*((kind, "") for kind in _STORE_KINDS), *((ConcernKind.DEAD, name) for name in names)]
-        return firing(told), {entry_key(kind, subject): (kind, subject) for kind, subject in known}
+        wanted = [one for one in known if one[0] in self._kinds]
+        return firing(told), {entry_key(kind, subject): (kind, subject) for kind, subject in wanted}
 
     async def _news(
         self, found: dict[str, AlertEntry], now: datetime

@@ -1,7 +1,7 @@
 """What intake and workers ask of traces."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -34,9 +34,6 @@ class AttemptTraces(Protocol):
 
     def span(self, items: Sequence[WorkItem]) -> AbstractContextManager[AttemptSpan]:
         """Return a span for the block. Spans that begin in the block are its children."""
-
-    def fields(self) -> Mapping[str, str]:
-        """Return the trace of the running call, for another process."""
 
 
 class CallSpan(Protocol):

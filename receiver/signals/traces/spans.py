@@ -1,6 +1,6 @@
 """The spans of deliveries and attempts.
 
-Names and attributes are those of OpenTelemetry's conventions for messaging, version 1.37, "Messaging attributes":
+Names and attributes are those of OpenTelemetry's conventions for messaging (semantic conventions 1.44):
 https://opentelemetry.io/docs/specs/semconv/messaging/messaging-spans/
 The type of the event is the destination, and each handler is a consumer group: it gets every event of its own. What
 the conventions lack begins with `receiver.`. No body, no header and no secret is an attribute.
@@ -165,10 +165,6 @@ class AttemptSpans:
             attributes=_attempt(items),
             links=() if alone else _links(contexts),
         )
-
-    def fields(self) -> Mapping[str, str]:
-        """Return the trace of the running call, for another process."""
-        return running_fields()
 
 
 class _AttemptSpan:

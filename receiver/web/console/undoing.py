@@ -21,6 +21,7 @@ _FINAL = {
     "backfill": "The events are stored, and handlers run on them. Bury their work items if they must not run.",
     "fetch": "The results are stored. They do no harm: no handler runs on them.",
     "import": "The events are stored. They do no harm: no handler runs on them.",
+    "record": "The handlers have run. What they did outside the store cannot be undone here.",
     "prune": "What was deleted can only come back from a backup.",
 }
 

@@ -1,5 +1,6 @@
 """What the pages do: plans first, then the change, and a record of it."""
 
+import asyncio
 import re
 from datetime import timedelta
 from html import unescape
@@ -12,7 +13,7 @@ from receiver.core.quarantine import Quarantined
 from receiver.core.recorded_actions import NewAction
 from receiver.core.types import HandlerSwitch
 from receiver.core.work import WorkFilter
-from tests.doubles import NOON, body_of, delivery
+from tests.doubles import LONG, NOON, body_of, delivery
 from tests.stores.opened import DEAD, DONE, HELD, MUCH, ONE, TWO, WAITING, Opened, ended
 from tests.web.console.browsing import Browser, links
 
@@ -232,6 +233,15 @@ async def test_a_record_says_what_is_kept_and_where(browser: Browser, opened: Op
     assert "It runs in another process" in await browser.page("/actions/2")
 
 
+async def page_with(browser: Browser, path: str, text: str) -> str:
+    """Return a page as soon as it has a text: its counts may be those of the page before."""
+    async with asyncio.timeout(LONG):
+        page = await browser.page(path)
+        while text not in page:
+            page = await browser.page(path)
+    return page
+
+
 def undo_link(page: str) -> str:
     """Return the link to the plan of an undo."""
     (link,) = [one for one in links(page) if "/plan?action=" in one]
@@ -303,8 +313,7 @@ async def test_a_switch_is_set_back(browser: Browser, opened: Opened, verb: str,
     await browser.send(f"/handlers/one/{verb}", at="/handlers/one")
     await opened.claimed(now=timedelta(hours=2))  # a worker looks for work, and skips that of disabled handlers
 
-    page = await browser.page("/actions/1")
-    assert said in page
+    page = await page_with(browser, "/actions/1", said)
     assert f"Undo: {back}" in page
     await browser.send(f"/handlers/one/{back}", at="/actions/1")
 

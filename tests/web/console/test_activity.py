@@ -7,7 +7,9 @@ import pytest
 
 from receiver.core.claims import HandlerClaim
 from receiver.core.clock import VirtualClock
+from receiver.core.work import StoreFacts
 from receiver.core.workers import LATE, HandlerLimits, WorkerSign
+from receiver.stores.memory import MemoryStore
 from tests.stores.opened import DEAD, DONE, ONE, TWO, A, Opened, ended
 from tests.web.console.browsing import Browser
 
@@ -110,3 +112,16 @@ async def test_a_handler_shows_how_much_of_its_limits_it_uses(
     clock.jump(LATE + SECOND)
     page = await browser.page(f"/handlers/{TWO}")
     assert "2; no worker lives" in page
+
+
+@pytest.mark.parametrize("store", ["memory"], indirect=True)
+async def test_the_lag_of_a_standby_is_shown(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a standby there is no such figure."""
+    assert "lag of the last standby" not in await browser.page("/")
+
+    async def facts(self: MemoryStore) -> StoreFacts:
+        return StoreFacts(1, standby_lag=timedelta(seconds=70))
+
+    monkeypatch.setattr(MemoryStore, "facts", facts)
+
+    assert "<b>1 min 10 s</b><span>lag of the last standby</span>" in await browser.page("/")

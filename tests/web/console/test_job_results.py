@@ -15,7 +15,7 @@ from receiver.web.console.access import StoreAccess
 from receiver.web.console.app import ConsoleApp
 from receiver.web.console.job_results import KEPT, MAX_KEPT, JobComparisons
 from receiver.web.console.parts import ConsoleOptions
-from tests.doubles import NOON, soon
+from tests.doubles import NOON, eventually, soon
 from tests.replay.backfill.world import JOB, Service, crawl, document, sent
 from tests.service.client.calling import KEY
 from tests.service.client.stub import Connection, serving
@@ -154,7 +154,9 @@ async def test_the_page_shows_how_far_the_service_has_told(store: MemoryStore, c
     browser = Browser(app)
 
     await browser.send(f"{AT}/ask", at=AT)
-    await asyncio.sleep(0)
+    asked_for = app.parts.comparisons.find(JOB)
+    assert asked_for is not None
+    await eventually(lambda: asked_for.asked == 1)
     page = await browser.page(f"{AT}/results")
 
     assert "1 event so far" in page

@@ -4,7 +4,7 @@ import asyncio
 import secrets
 from collections.abc import Coroutine, Sequence
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
@@ -57,8 +57,8 @@ class _OpenBrowser:
     """Bounds the code that runs at one time."""
     timer: Timer | None = None
     """Ends it."""
-    runs: int = 0
-    """Code that runs now."""
+    running: set[asyncio.Task[CodeOutcome]] = field(default_factory=set)
+    """Code that runs now, or waits for its turn. It ends with the session."""
 
 
 class BrowserSessions:
@@ -173,14 +173,22 @@ class BrowserSessions:
         if not can_shut_in():
             raise CallRefused(400, _NOT_SHUT_IN, code="SCRAPE_ACTIONS_NOT_SUPPORTED")
         self.touch(record)
-        browser.runs += 1
+        run = asyncio.ensure_future(self._run(browser, language, code, seconds))
+        browser.running.add(run)
         try:
-            with self._activity.running():
-                async with browser.turns:
-                    return await run_code(language, code, browser.url, seconds)
+            await asyncio.wait([run])
         finally:
-            browser.runs -= 1
+            run.cancel()
+            browser.running.discard(run)
             self.touch(record)
+        if run.cancelled():
+            raise CallRefused(410, _GONE)
+        return run.result()
+
+    async def _run(self, browser: _OpenBrowser, language: Language, code: str, seconds: float) -> CodeOutcome:
+        with self._activity.running():
+            async with browser.turns:
+                return await run_code(language, code, browser.url, seconds)
 
     async def page_text(self, record: SessionRecord) -> str:
         """Return address, title and text of the page of a session."""
@@ -268,7 +276,7 @@ class BrowserSessions:
 
     def _time_over(self, record: SessionRecord) -> None:
         browser, now = self._open.get(record.id), self._clock.now()
-        if browser is not None and browser.runs and now < record.expires_at:
+        if browser is not None and browser.running and now < record.expires_at:
             self.touch(record)
         else:
             self._end_later(record)
@@ -293,6 +301,8 @@ class BrowserSessions:
         if browser is not None:
             if browser.timer is not None:
                 browser.timer.cancel()
+            for run in browser.running:
+                run.cancel()
             await browser.stack.aclose()
 
     def _forget_oldest(self) -> None:

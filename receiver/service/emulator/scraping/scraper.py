@@ -117,9 +117,9 @@ class PageScraper:
     ) -> None:
         """Without `render` and `store`, which go together, there is no browser.
 
-        A page from the cache takes `cached_delay` of real time; others take what fetching takes. What goes into
-        the cache goes into `index`, too. What may take long is done by `work`; without it, in threads. With
-        `refuses`, a scrape that waited for a place in vain is a TooManyAtOnce, else a time-out.
+        A page from the cache takes `cached_delay` of real time. What goes into the cache goes into `index`, too.
+        What may take long is done by `work`; without it, in threads. With `refuses`, a scrape that waited for a
+        place in vain is a TooManyAtOnce, else a time-out.
         """
         self._fetch = fetch
         self._cached_delay = cached_delay
@@ -137,8 +137,7 @@ class PageScraper:
         self._cache = PageCache(database, clock)
         self._history = PageHistory(database)
         self._heavy = work or InThreads()
-        self.extractor = Extractor(model, self._heavy)
-        """Takes data out of pages; monitors judge changes with it."""
+        self.extractor = Extractor(model, self._heavy)  # monitors judge changes with it
         self._answers = PageAnswers(model, self._heavy)
         self._tracker = ChangeTracker(self._history, self.extractor, read, self._heavy)
 

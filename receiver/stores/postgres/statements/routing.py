@@ -38,14 +38,13 @@ UPDATE marks SET value = :through WHERE name = 'routed' AND value = :after AND N
 
 # Only as many as the batch takes, and one more: a body is not sent for nothing.
 UNROUTED = f"""
-SELECT n.size, {STORED}
+SELECT d.size, {STORED}
 FROM (
-    SELECT seq, size, sum(size) OVER (ORDER BY seq) - size AS before
-    FROM (SELECT seq, size FROM deliveries WHERE seq > :after ORDER BY seq LIMIT :limit) AS next
-) AS n
-CROSS JOIN LATERAL (SELECT * FROM deliveries AS e WHERE e.seq = n.seq OFFSET 0) AS d
-CROSS JOIN LATERAL (SELECT * FROM bodies AS c WHERE c.seq = n.seq OFFSET 0) AS b
-WHERE n.before <= :max_bytes ORDER BY n.seq
+    SELECT next.*, sum(size) OVER (ORDER BY seq) - size AS before
+    FROM (SELECT * FROM deliveries WHERE seq > :after ORDER BY seq LIMIT :limit) AS next
+) AS d
+CROSS JOIN LATERAL (SELECT * FROM bodies AS c WHERE c.seq = d.seq OFFSET 0) AS b
+WHERE d.before <= :max_bytes ORDER BY d.seq
 """
 
 LANE_HEADS = """

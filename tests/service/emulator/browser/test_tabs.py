@@ -1,5 +1,6 @@
 """Tabs of a session: they are taken over before they ask, keep what profiles keep, and load no advertisements."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -109,7 +110,7 @@ async def test_a_profile_has_cookies_and_storage_for_the_next_session() -> None:
     assert (without, other) == ("nobody no cookie", "nobody no cookie")
 
 
-@pytest.mark.parametrize(("blocked", "shown"), [(None, ",,own"), (True, ",,own"), (False, "ad,banner,own")])
+@pytest.mark.parametrize(("blocked", "shown"), [(None, ",,own"), (False, "ad,banner,own")])
 async def test_advertisements_and_cookie_pop_ups_are_not_loaded(blocked: bool | None, shown: str) -> None:
     more = {} if blocked is None else {"blockAds": blocked}
     async with rendered_site(pages=EXTRA, more_sites=SITES) as site:
@@ -120,3 +121,18 @@ async def test_advertisements_and_cookie_pop_ups_are_not_loaded(blocked: bool | 
     assert document["markdown"] == f"# {shown}"
     assert "warning" not in document["metadata"]
     assert seen == shown
+
+
+async def test_code_ends_with_its_session() -> None:
+    """Its call is answered at once: code has no page any more."""
+    async with rendered_site(pages=EXTRA) as site:
+        session = await opened(site)
+        body = {"code": "await page.goto('about:blank#begun'); await new Promise(() => 1)", "timeout": 300}
+        running = asyncio.create_task(site.post(f"/v2/browser/{session}/execute", **body))
+        begun = "page.url == 'about:blank#begun'"
+        while await ran(site, session, begun) != "true":
+            assert not running.done()
+        await ended(site, session)
+        answer = await running
+
+    assert (answer.status_code, answer.json()["error"]) == (410, "The browser session has ended")
