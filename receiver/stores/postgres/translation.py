@@ -7,6 +7,7 @@ from functools import lru_cache
 from receiver.errors import ConfigurationError
 
 TABLES = (
+    "arrival_minutes",
     "attempts",
     "bodies",
     "deliveries",

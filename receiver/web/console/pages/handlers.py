@@ -38,6 +38,7 @@ class HandlerPages:
         content = {
             "rows": handlers,
             "waiting": {one.name: waiting_items(one) for one in handlers},
+            "of_day": (await self._parts.activity.wait())[-1].handlers,
         }
         return self._parts.pages.page(request, "handlers.html", content)
 
