@@ -18,7 +18,7 @@ from receiver.stores.sql.switches import switches
 
 NEWEST = 2**63 - 1
 """Above every seq and every id."""
-PAGE_SIZE = 20
+PAGE_SIZE = 4
 """Jobs read in one go: one alone may have many thousands of deliveries."""
 
 

@@ -88,8 +88,9 @@ def timeline(deliveries: Sequence[DeliverySummary]) -> Markup:
 
 
 def _rectangle(kind: str, left: float, top: float, width: float, height: float) -> Markup:
-    return Markup('<rect class="{}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"/>').format(
-        kind, left, top, width, height
+    # Numbers and a word of ours: to escape them took half of the time of the first page.
+    return Markup(  # noqa: S704
+        f'<rect class="{kind}" x="{left:.1f}" y="{top:.1f}" width="{width:.1f}" height="{height:.1f}"/>'
     )
 
 

@@ -22,6 +22,7 @@ from receiver.core.work import Backlog, HandlerReport, WorkFilter
 from receiver.core.workers import WorkerReport
 from receiver.web.console.charts import bars
 from receiver.web.console.dead_letters import EXAMINED, DeadGroup, grouped
+from receiver.web.console.newest_jobs import newest_jobs
 from receiver.web.console.parts import ConsoleParts, get
 from receiver.web.console.segments import segment
 from receiver.web.console.traffic import by_span, last_steps
@@ -62,7 +63,7 @@ class OverviewPage:
             dead = grouped([one async for one in reports.work_items(dead_items)])
             refused = QuarantineFilter(since=now - _DAY, limit=_LATEST)
             quarantined = [one async for one in reports.quarantined_requests(refused)]
-            jobs = [one async for one in reports.jobs(JobFilter(limit=_LATEST))]
+            jobs, _ = await newest_jobs(reports, JobFilter(), most=_LATEST)
             newest = [one async for one in reports.deliveries(DeliveryFilter(limit=_LATEST))]
             rows = await with_subjects(reports, newest)
             arrived = await reports.arrivals(now - _DAY)
