@@ -4,9 +4,9 @@ import asyncio
 import tempfile
 from pathlib import Path
 
+from tests.process.console_visits import CHROMIUM, playwright
 from tests.process.harness import Deployment
 from tests.process.test_console import address
-from tests.process.test_console_browser import CHROMIUM, playwright
 
 FOLDER = Path(__file__).parent.parent / "examples"
 HANDLERS = """
