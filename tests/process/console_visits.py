@@ -41,12 +41,17 @@ class Tab:
         self.faults: list[str] = []
         page.on("console", self._hear)
         page.on("pageerror", lambda error: self.faults.append(str(error)))
+        page.on("dialog", self._close)
         page.on("request", self._look_at)
         page.on("response", self._read)
 
     def _hear(self, line: Any) -> None:
         if line.type in ("error", "warning"):
             self.faults.append(line.text)
+
+    async def _close(self, dialog: Any) -> None:
+        self.faults.append(f"{dialog.type}: {dialog.message}")
+        await dialog.dismiss()
 
     def _read(self, answer: Any) -> None:
         if answer.status >= 500:

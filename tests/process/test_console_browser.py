@@ -244,8 +244,13 @@ async def test_a_hostile_delivery_fits_a_phone_and_runs_nothing(browser: Any, tm
              "diff": {"text": f"+{word}{harm}"}, "screenshot": f"https://a.test/{word}"}]  # fmt: skip
     body = body_of("crawl.page", id=f"j/{word}", webhookId=f"k/{harm[:40]}/{word[:100]}", success=False, data=data)
     body = body.replace(b'"success":false', b'"success":false,"error":' + json.dumps(harm + word).encode())
+    deep = b'{"type":"crawl.page","id":"job-2","webhookId":"deep","data":' + b"[" * 5_000 + b"]" * 5_000 + b"}"
+    url = f"https://a.test/\u202e{'x' * 500_000}/\x1b[31m\x00"
+    long = body_of(
+        "crawl.page", id="job-2", webhookId="long", data=[{"metadata": {"sourceURL": url, "title": url}}]
+    )
     async with serving_site(tmp_path) as site, visiting(browser, site) as visit:
-        assert (await site.post(body)).status == 200
+        assert [(await site.post(one)).status for one in (deep, long, body)] == [400, 200, 200]
         await site.deployment.all_ended()
         for width in (1280, 360):
             tab = await visit.tab(viewport={"width": width, "height": 800})
@@ -258,6 +263,9 @@ async def test_a_hostile_delivery_fits_a_phone_and_runs_nothing(browser: Any, tm
                 await tab.page.wait_for_load_state()
                 assert await tab.is_no_wider_than(width), tab.page.url
                 assert "Not found" not in await tab.page.content()
+            for path in ("/quarantine", "/quarantine/1", "/deliveries/long", "/jobs/job-2"):
+                await tab.go(path)
+                assert await tab.is_no_wider_than(width), path
 
 
 async def test_the_essential_way_through_on_postgresql(browser: Any, tmp_path: Path, postgres_url: str) -> None:
