@@ -49,8 +49,8 @@ def arrivals(rng: random.Random) -> list[Delivery]:
             at += timedelta(seconds=rng.expovariate(1 / 9))
         moment += timedelta(minutes=rng.uniform(2, 9) / busy)
         seed += 1
-    for at, one in enumerate(job_story("crawl", 60, seed=seed)[:40]):  # it goes on
-        found.append(read_envelope(HEADERS, one.body, received_at=NOW + (at - 40) * timedelta(seconds=2)))
+    for number, one in enumerate(job_story("crawl", 60, seed=seed)[:40]):  # it goes on
+        found.append(read_envelope(HEADERS, one.body, received_at=NOW + (number - 40) * timedelta(seconds=2)))
     return sorted(found, key=lambda one: one.received_at)
 
 

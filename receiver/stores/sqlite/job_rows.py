@@ -31,6 +31,15 @@ class JobRows:
         if last_seq - self._summed < self._behind:
             return
         bounds = {"after": self._summed, "through": min(last_seq, self._summed + _MOST)}
-        for statement in (statements.REMOVE_OF_NEXT, statements.ADD_NEXT, COUNT_NEXT, statements.ADVANCE_SUMMED):
+        for statement in (statements.REMOVE_OF_NEXT, statements.ADD_NEXT, statements.ADVANCE_SUMMED):
             connection.execute(statement, bounds)
+        _count_arrivals(connection, bounds)
         self._summed = bounds["through"]
+
+
+def _count_arrivals(connection: sqlite3.Connection, bounds: dict[str, int]) -> None:
+    first, last, count = connection.execute(statements.SPAN_OF_NEXT, bounds).fetchone()
+    if count and first == last:
+        connection.execute(statements.ADD_TO_MINUTE, (first, count))
+    else:
+        connection.execute(COUNT_NEXT, bounds)
