@@ -10,14 +10,19 @@ MAX_DELIVERIES = 20_000
 
 
 async def newest_jobs(
-    reports: JobReader, wanted: JobFilter, *, most: int, before: int | None = None
+    reports: JobReader,
+    wanted: JobFilter,
+    *,
+    most: int,
+    before: int | None = None,
+    most_deliveries: int = MAX_DELIVERIES,
 ) -> tuple[list[JobSummary], bool]:
     """Return the newest wanted jobs, and whether there are others; fewer than `most` where jobs are long."""
     found: list[JobSummary] = []
     deliveries = 0
     async for one in reports.jobs(replace(wanted, limit=most + 1), before=before):
         deliveries += one.deliveries
-        if len(found) == most or (found and deliveries > MAX_DELIVERIES):
+        if len(found) == most or (found and deliveries > most_deliveries):
             return found, True
         found.append(one)
     return found, False
