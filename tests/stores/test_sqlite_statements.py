@@ -94,7 +94,7 @@ OF_WHAT_IS_OPEN = (
     r"USING (COVERING )?INDEX (work_waiting|work_suspects|work_held|work_running|lane_queue|work_failed"
     r"|attempts_lost|work_dead|work_skipped|monitor_checks)\b"
 )
-"""The partial indexes hold only what is open, has ended badly or is rare: to go through one is no scan of the store."""
+"""They hold only what is open, has ended badly or is rare: to go through one is no scan of the store."""
 FOR_PEOPLE = ("health.counts", "health.latest_attempts", "ONCE_KEYS_BEFORE")
 """What `handlers list` and maintenance ask now and then: they scan everything, and an index would cost more."""
 MOST = 20_000
