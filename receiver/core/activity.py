@@ -5,12 +5,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from receiver.core.arrivals import MINUTE
 from receiver.core.clock import from_micros, to_micros
 from receiver.core.types import AttemptOutcome, HandlerName
 
 KEPT = timedelta(days=2)
 """How long the counts are kept."""
+
+MINUTE = timedelta(minutes=1)
 
 MINUTE_MICROS = MINUTE // timedelta(microseconds=1)
 

@@ -140,7 +140,10 @@ class WorkFilter:
 
 @dataclass(frozen=True, slots=True)
 class HandlerReport:
-    """How one handler does. `latency` is the median of its latest attempts, None before the first."""
+    """How one handler does. `latency` is the median of its latest attempts, None before the first.
+
+    `last_error` is that of its newest delivery with an error, None if there is none.
+    """
 
     name: HandlerName
     switch: HandlerSwitch

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks import ack, conversion, cores, crawl, dispatch, postgres, replay, search, traces
+from tests.benchmarks import ack, console, conversion, cores, crawl, dispatch, postgres, replay, search, traces
 from tests.benchmarks.queue_rivals import rivals_here
 
 
@@ -55,6 +55,11 @@ def _postgres_complete(written: dict[str, Any]) -> bool:
     return queues == {("ours", 2), ("procrastinate", 2), ("pgqueuer", 2)} and contenders == list(postgres.ACKS)
 
 
+def _console_complete(written: dict[str, Any]) -> bool:
+    besides = [one["beside"] for one in written["acks"]]
+    return besides == [console.NONE, console.TABS] and all(one["steps"] >= 0 for one in written["pages"])
+
+
 def _conversion_complete(written: dict[str, Any]) -> bool:
     return [one["converter"] for one in written["conversion"]] == list(conversion.converters())
 
@@ -77,6 +82,11 @@ BENCHMARKS = {
         "--sizes 2048 --connections 4 --rounds 1 --seconds 0.5 --warmup 0 --stored 100 --in-flight 1000000"
         " --contenders bare,ours+worker",
         _acks_complete,
+    ),
+    "console": Benchmark(
+        console.main,
+        "--rounds 1 --connections 2 --seconds 0.5 --warmup 0 --stored 300 --pages 2 --visits 1 --quiet",
+        _console_complete,
     ),
     "conversion": Benchmark(conversion.main, "--size 3000 --rounds 1", _conversion_complete),
     "cores": Benchmark(

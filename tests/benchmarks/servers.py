@@ -147,7 +147,7 @@ def serving(
     port = free_port()
     command = [str(port) if part == "PORT" else part for part in contender.command]
     with running(command, folder, core=server_core, environment=environment) as server:
-        _await_port(server, port)
+        await_port(server, port)
         if not contender.worker:
             yield server, port
             return
@@ -210,7 +210,8 @@ def _cpu_seconds(pid: int) -> float:
     return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
-def _await_port(server: "subprocess.Popen[bytes]", port: int) -> None:
+def await_port(server: "subprocess.Popen[bytes]", port: int) -> None:
+    """Return when a server listens."""
     deadline = time.monotonic() + _START_SECONDS
     while time.monotonic() < deadline:
         if server.poll() is not None:

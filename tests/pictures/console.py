@@ -1,60 +1,50 @@
-"""The console: its overview, and one delivery."""
+"""The console: its overview, and one delivery. The browser gets its pages from the app itself."""
 
 import asyncio
-import tempfile
 from pathlib import Path
+from typing import Any
 
-from tests.process.harness import Deployment
-from tests.process.test_console import address
-from tests.process.test_console_browser import CHROMIUM, playwright
+import httpx
 
-HANDLERS = """
-import asyncio
-import random
-from receiver import Context, Router
-from receiver.events import CrawlPage, Event
+from receiver import Console
+from receiver.testing import settings_for_test
+from tests.pictures.day import INDEX, lived
+from tests.process.console_visits import chromium
 
-router = Router()
-
-@router.on("crawl.page", "batch_scrape.page", attempts=1)
-async def index(event: Event, ctx: Context) -> None:
-    await asyncio.sleep(random.uniform(0.002, 0.03))
-    if event.failed:
-        raise TimeoutError("the search engine did not answer in 5 s")
-
-@router.on("*.completed")
-def report(event: Event) -> None:
-    pass
-"""
-FAMILIES = (("crawl", 24), ("batch_scrape", 12), ("monitor", 9), ("extract", 1), ("agent", 4), ("crawl", 31))
+URL = "http://127.0.0.1:8001"
 
 
 def make(folder: Path) -> None:
     """Write both pictures into a folder."""
-    with tempfile.TemporaryDirectory() as made:
-        asyncio.run(_take(Path(made), folder))
+    asyncio.run(_take(folder))
 
 
-async def _take(made: Path, folder: Path) -> None:
-    """Serve a console with some jobs in it, and take its pictures."""
-    deployment = Deployment(made, console_port="0")
-    deployment.write_handlers(HANDLERS)
-    async with deployment.serve("--console") as serving, playwright.async_playwright() as engine:
-        url = await address(serving)
-        for seed, (family, pages) in enumerate(FAMILIES):
-            to = f"http://127.0.0.1:{serving.port}/webhooks"
-            arguments = ("send", family, "--pages", str(pages), "--seed", str(seed), "--to", to)
-            done = await asyncio.to_thread(deployment.run, *arguments)
-            assert done.code == 0, done.text
-        await deployment.all_ended()
-        browser = await engine.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        context = await browser.new_context(viewport={"width": 1180, "height": 720}, device_scale_factor=1)
+async def _take(folder: Path) -> None:
+    """Take the pictures of a day."""
+    store, clock = await lived()
+    console = Console(settings_for_test(folder), store=store, clock=clock)
+    async with (
+        console.lifespan(),
+        httpx.AsyncClient(transport=httpx.ASGITransport(console), base_url=URL) as client,
+        chromium() as browser,
+    ):
+        context = await browser.new_context(
+            viewport={"width": 1180, "height": 800}, timezone_id="UTC", locale="en-GB"
+        )
+
+        async def answer(route: Any) -> None:
+            path = route.request.url.removeprefix(URL)
+            if path == "/changes":  # it would not end
+                await route.abort()
+                return
+            got = await client.get(path)
+            await route.fulfill(status=got.status_code, headers=dict(got.headers), body=got.content)
+
+        await context.route("**/*", answer)
         page = await context.new_page()
-        await page.goto(url)
-        await page.reload()  # the last day is counted now
+        await page.goto(f"{URL}/")
         await page.screenshot(path=folder / "console-overview.png")
-        await page.goto(f"{url}/deliveries?type=crawl.page&failed=1")
+        await page.goto(f"{URL}/deliveries?handler={INDEX}&state=dead&type=crawl.page")
         await page.locator("table.list tbody tr a").first.click()
         await page.wait_for_url("**/deliveries/*")
         await page.screenshot(path=folder / "console-delivery.png")
-        await browser.close()

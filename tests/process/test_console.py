@@ -57,11 +57,13 @@ async def test_it_shows_a_store_that_comes_later_and_ends_its_streams(tmp_path: 
                 assert (await post(serving.port, BODY)).status == 200
                 assert "1" in (await client.get("/")).text
                 assert "crawl.page" in (await client.get("/deliveries")).text
-        async with open_stream(url) as stream:
+        async with open_stream(url) as first, open_stream(url) as second:
             console.send_signal(signal.SIGTERM)
+            for stream in (first, second):
+                assert "event: ready" in await stream  # a stream that is cut off raises an error
             assert await console.exit_code() == 0
-            assert "event: ready" in await stream
         await console.line("console_stopped")
+    assert "graceful shutdown exceeded" not in console.output
     assert SECRET not in console.output
     assert "Traceback" not in console.output
 
@@ -90,8 +92,9 @@ async def test_a_server_starts_one_beside_it_and_stops_it(tmp_path: Path) -> Non
         webhook = httpx.AsyncClient(base_url=f"http://127.0.0.1:{serving.port}", timeout=PATIENCE_SECONDS)
         assert (await webhook.get("/deliveries")).status_code == 404
         await webhook.aclose()
-        async with open_stream(url):
+        async with open_stream(url) as stream:
             serving.send_signal(signal.SIGTERM)
+            assert "event: ready" in await stream
             assert await serving.exit_code() == 0
         await serving.line("console_stopped")
 

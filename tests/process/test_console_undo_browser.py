@@ -1,17 +1,14 @@
 """Actions in a real browser: retried, watched and undone without JavaScript, and with the keyboard on a phone."""
 
-import shutil
 from pathlib import Path
 
 import pytest
 
-from tests.process.test_console_browser import Tab, visiting
+from tests.process.console_visits import CHROMIUM, Tab, chromium, serving_site, visiting
 
 pytestmark = [
     pytest.mark.long,
-    pytest.mark.skipif(
-        not any(map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), reason="there is no Chromium"
-    ),
+    pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium"),
 ]
 
 
@@ -27,7 +24,7 @@ async def press(tab: Tab, text: str) -> None:
 
 async def test_a_retry_is_undone_without_javascript_and_shown_with_the_keyboard(tmp_path: Path) -> None:
     """The handler is paused, so that nothing runs meanwhile."""
-    async with visiting(tmp_path) as visit:
+    async with chromium() as browser, serving_site(tmp_path) as site, visiting(browser, site) as visit:
         plain = await visit.tab(java_script_enabled=False)
         await plain.go("/handlers/handlers.save")
         await plain.page.get_by_role("button", name="Pause").click()
@@ -50,4 +47,4 @@ async def test_a_retry_is_undone_without_javascript_and_shown_with_the_keyboard(
         await phone.page.wait_for_url("**/handlers/handlers.save")
         for path in ("/actions", "/actions/1", "/actions/2", "/work-items?action=3", "/handlers/handlers.save"):
             await phone.go(path)
-            assert await phone.page.evaluate("document.documentElement.scrollWidth") <= 360, path
+            assert await phone.is_no_wider_than(360), path

@@ -10,8 +10,9 @@ from receiver.core.retention import PruneRule
 from receiver.core.types import AttemptOutcome, HandlerName, Trigger
 from receiver.core.work import Attempt
 from receiver.core.workers import WorkerSign
-from tests.doubles import NOON
+from tests.doubles import NOON, delivery
 from tests.stores.opened import DAY, DEAD, DONE, NOTHING, ONE, SECOND, TWO, A, Opened, after_noon
+from tests.stores.outside import Tables
 
 SIGN = WorkerSign(A, "machine", 7, "1.0", NOON)
 MINUTE = timedelta(minutes=1)
@@ -109,6 +110,21 @@ async def test_old_counts_are_forgotten_an_hour_at_a_time(opened: Opened) -> Non
     assert sum(done) == 2
     assert done[-1] == 0
     assert [one.begins_at for one in await counted(opened, -KEPT)] == [NOON]
+
+
+async def test_old_counts_of_arrivals_are_forgotten_too(opened: Opened, tables: Tables | None) -> None:
+    """A store in memory counts what it has, so it has nothing to forget."""
+    await opened.add(*[delivery(f"old-{n}", received_at=after_noon(-DAY)) for n in range(600)])
+    await opened.route(ONE, claim=False)  # on PostgreSQL a worker sums up
+    await opened.add(delivery("new", received_at=NOON))
+    counts = "SELECT count(*) FROM arrival_minutes"
+    assert tables is None or tables.select(counts) == [(1,)]
+
+    while await opened.maintenance.forget_activity(NOON):
+        pass
+
+    assert tables is None or tables.select(counts) == [(0,)]
+    assert await opened.reports.arrivals(NOON) == {NOON: 1}
 
 
 async def test_pruned_deliveries_leave_the_counts_alone(opened: Opened) -> None:

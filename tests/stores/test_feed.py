@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from receiver.core.arrivals import MINUTE, Arrivals
-from receiver.core.deliveries import DeliveryFilter
+from receiver.core.activity import MINUTE
+from receiver.core.deliveries import Delivery, DeliveryFilter
 from receiver.core.types import DeliveryState
 from receiver.errors import StoreError
 from receiver.stores.sqlite.store import SqliteStore
@@ -35,26 +35,24 @@ async def test_what_arrived_comes_oldest_first(opened: Opened) -> None:
 
 
 async def test_arrivals_are_counted_by_minute(opened: Opened) -> None:
-    """They go on behind a place, also in the middle of a minute."""
-    for number, seconds in enumerate((0, 59, 60, 61, 185)):
-        await opened.add(delivery(f"k{number}", received_at=NOON + timedelta(seconds=seconds)))
+    """The counts are the same before and after a store has summed them up, and in between."""
 
-    first = await opened.reports.arrivals(after=0, limit=3)
-    rest = await opened.reports.arrivals(after=first.through, limit=100)
+    async def counted(since: timedelta = -MINUTE) -> list[tuple[int, int]]:
+        counts = await opened.reports.arrivals(NOON + since)
+        return sorted(((minute - NOON) // MINUTE, count) for minute, count in counts.items())
 
-    assert (dict(first.minutes), first.through) == ({NOON: 2, NOON + MINUTE: 1}, 3)
-    assert (dict(rest.minutes), rest.through) == ({NOON + MINUTE: 1, NOON + 3 * MINUTE: 1}, 5)
-    assert await opened.reports.arrivals(after=5, limit=100) == Arrivals({}, 5)
+    def some(name: str, number: int, seconds: int) -> list[Delivery]:
+        moment = NOON + timedelta(seconds=seconds)
+        return [delivery(f"{name}{one}", received_at=moment) for one in range(number)]
 
-
-async def test_the_newest_delivery_before_a_moment_is_found(opened: Opened) -> None:
-    assert await opened.reports.last_seq_before(NOON) == 0
-    for number in range(3):
-        await opened.add(delivery(f"k{number}", received_at=NOON + number * MINUTE))
-
-    assert await opened.reports.last_seq_before(NOON) == 0
-    assert await opened.reports.last_seq_before(NOON + MINUTE) == 1
-    assert await opened.reports.last_seq_before(NOON + timedelta(days=1)) == 3
+    await opened.add(*some("a", 300, 0), *some("b", 20, 59), *some("c", 7, 60))
+    assert await counted() == [(0, 320), (1, 7)]
+    await opened.route(ONE, claim=False)
+    assert await counted() == [(0, 320), (1, 7)]
+    await opened.add(*some("d", 400, 61), *some("e", 3, 1), *some("f", 1, 185))
+    await opened.route(ONE, claim=False)
+    assert await counted() == [(0, 323), (1, 407), (3, 1)]
+    assert await counted(since=timedelta(seconds=119)) == [(1, 407), (3, 1)]
 
 
 async def test_deliveries_that_do_not_match_are_examined_too(opened: Opened) -> None:

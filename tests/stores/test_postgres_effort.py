@@ -13,17 +13,19 @@ from typing import Any
 
 import pytest
 
+from receiver.core.actions import BURY, RETRY
 from receiver.core.claims import ClaimLimits, HandlerClaim, Lease
 from receiver.core.clock import to_micros
 from receiver.core.deliveries import DeliveryFilter
 from receiver.core.jobs import JobFilter, JobState
 from receiver.core.quarantine import QuarantineFilter
 from receiver.core.retention import PruneRule
-from receiver.core.types import DeliveryKey, DeliveryState, HandlerName, HandlerSwitch
+from receiver.core.types import DeliveryKey, DeliveryState, HandlerName, HandlerSwitch, WorkState
 from receiver.core.work import NewWork, WorkFilter
 from receiver.stores.postgres.address import parse_address
 from receiver.stores.postgres.schema import prepare
 from receiver.stores.postgres.store import PostgresStore
+from receiver.stores.sql.statements.deliveries import MONITOR_CHECK
 from tests.doubles import NOON, delivery
 from tests.stores.conftest import open_all
 from tests.stores.opened import AFTER, MUCH, ONE, SECOND, TWO, A, Opened, ended
@@ -58,7 +60,8 @@ SELECT n, n, CASE WHEN n % 10 = 0 THEN 'two' ELSE 'one' END, s.state, 1, 'delive
     CASE s.state WHEN 'dead' THEN 'no' END, CASE s.state WHEN 'running' THEN 'worker-b' END
 FROM generate_series(1, {{MANY}}) AS n CROSS JOIN LATERAL (SELECT CASE
     WHEN n > {{MANY}} - 50 THEN 'waiting' WHEN n > {{MANY}} - 100 THEN 'running' WHEN n > {{MANY}} - 150 THEN 'held'
-    WHEN n > {{MANY}} - 200 THEN 'queued' WHEN n > {{MANY}} - 250 THEN 'dead' ELSE 'done' END AS state) AS s;
+    WHEN n > {{MANY}} - 200 THEN 'queued' WHEN n > {{MANY}} - 250 THEN 'dead'
+    WHEN n < 9 THEN 'skipped' ELSE 'done' END AS state) AS s;
 SELECT setval(pg_get_serial_sequence('work_items', 'id'), {{MANY}});
 INSERT INTO work_items (delivery_seq, handler, state, attempts, trigger, due_at, lane, heads_lane)
 VALUES (1, 'one', 'waiting', 0, 'delivery', {_NOON}, 'lane', 1);
@@ -70,6 +73,7 @@ INSERT INTO once_keys (handler, key, asked_at) SELECT 'one', 'k' || n, n FROM ge
 INSERT INTO handlers (name) VALUES ('one'), ('two');
 INSERT INTO words (seq, words)
 SELECT seq, (CASE seq % 1000 WHEN 7 THEN '''rare'':1 ' ELSE '' END || '''example'':2')::tsvector FROM deliveries;
+INSERT INTO arrival_minutes SELECT received_at / 60000000, count(*) FROM deliveries GROUP BY 1;
 INSERT INTO jobs
 SELECT max(seq), min(received_at), max(received_at), 'crawl.completed' FROM deliveries GROUP BY job_id;
 UPDATE marks SET value = {{MANY}} WHERE name IN ('routed', 'indexed', 'summed');
@@ -159,6 +163,16 @@ CALLS: dict[str, Call] = {
     "newest work items": work_listing(),
     "work items of a handler": work_listing(handler=HandlerName("two")),
     "work items of a job": work_listing(job_id="job-000007"),
+    **{f"{state} work items": work_listing(state=state) for state in WorkState},
+    "dead work items of a handler": work_listing(state=WorkState.DEAD, handler=HandlerName("two")),
+    "a plan of a retry": lambda opened: opened.reports.work_plan(RETRY.narrowed(WorkFilter())),
+    "a plan to bury": lambda opened: opened.reports.work_plan(
+        BURY.narrowed(WorkFilter(handler=HandlerName("two")))
+    ),
+    "handlers": lambda opened: opened.reports.handlers(count_done=False),
+    "arrivals": lambda opened: opened.reports.arrivals(NOON),
+    "activity": lambda opened: opened.reports.activity(since=NOON, step=timedelta(minutes=1)),
+    "checks of monitors": listing(type=MONITOR_CHECK),
     "recent jobs": jobs(),
     "ended jobs": jobs(state=JobState.ENDED),
     "a job": lambda opened: opened.reports.job("job-000009"),
@@ -196,6 +210,7 @@ CALLS: dict[str, Call] = {
 SCANS = {"prune"}
 """It looks at up to 10,000 deliveries one after the other."""
 FOR_PEOPLE = {
+    "done work items",
     "deliveries of a type",
     "deliveries with words",
     "work items of a handler",

@@ -3,6 +3,7 @@
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import pytest
 from receiver.core.clock import to_micros
 from receiver.core.deliveries import DeliveryFilter
 from receiver.core.jobs import JobFilter, JobState
-from receiver.core.types import DeliveryState
+from receiver.core.types import DeliveryState, WorkState
+from receiver.core.work import WorkFilter
 from receiver.stores.sql.jobs import job_listing
 from receiver.stores.sqlite.database import Database
 from receiver.stores.sqlite.dialect import READS
@@ -78,6 +80,42 @@ async def test_a_narrowed_filter_finds_what_reading_all_finds(mixed: Path) -> No
 
     assert among_few == among_all
     assert sum(0 < len(listed) < 50 for listed, *_ in among_all) > len(RARE) / 2
+
+
+async def found_work(path: Path, wanted: WorkFilter, *, narrow_limit: int) -> list[Any]:
+    """Return what is listed in pages of three, and how many items a plan counts."""
+    async with Database(path, read_only=True) as database:
+        reports = SqliteReports(database, path, narrow_limit=narrow_limit)
+        rows: list[Any] = [one async for one in reports.work_items(wanted)]
+        assert rows == sorted(rows, key=lambda one: -one.id)
+        middle = rows[len(rows) // 2].id if rows else 1
+        older = [one async for one in reports.work_items(replace(wanted, limit=3), before=middle)]
+        assert older == [one for one in rows if one.id < middle][:3]
+        return [*rows, (await reports.work_plan(wanted)).count]
+
+
+async def test_narrowed_work_is_what_reading_all_of_it_finds(mixed: Path) -> None:
+    """Whether few items or many are in a state, and whichever index finds them."""
+    states = [(), (WorkState.DEAD, WorkState.SKIPPED), (WorkState.WAITING, WorkState.HELD), tuple(WorkState)]
+    filters = [
+        *[WorkFilter(state=state, handler=handler) for state in WorkState for handler in (None, "on*", "none")],
+        *[WorkFilter(among=among, handler=handler) for among in states for handler in (None, "two")],
+        WorkFilter(state=WorkState.DEAD, job_id="j1"),
+        WorkFilter(state=WorkState.HELD, type="a"),
+    ]
+    async with Database(mixed, read_only=True) as database:
+        everything = [one async for one in SqliteReports(database, mixed).work_items(WorkFilter())]
+    for wanted in filters:
+        few, many = [await found_work(mixed, wanted, narrow_limit=limit) for limit in (10_000, 0)]
+        expected = [
+            one
+            for one in everything
+            if wanted.state in (None, one.state)
+            and (not wanted.among or one.state in wanted.among)
+            and (wanted.handler is None or one.handler == {"on*": "one", "two": "two"}.get(str(wanted.handler)))
+            and wanted.job_id in (None, one.job_id)
+        ]
+        assert few == many == [*expected, len(expected)], wanted
 
 
 async def listing(path: Path, wanted: DeliveryFilter) -> int:

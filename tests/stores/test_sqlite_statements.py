@@ -69,11 +69,13 @@ STATEMENTS = {
     "a listing of all": LISTING(conditions="", state=""),
     "a listing of a job": LISTING(conditions="AND d.job_id = :job_id", state=""),
     "a listing of a state": LISTING(conditions="", state="WHERE state = :state"),
-    "work of all": WORK_LISTING(conditions=""),
-    "work of a job": WORK_LISTING(conditions="AND d.job_id = :job_id"),
-    "work of a state": WORK_LISTING(conditions="AND w.state = :state"),
-    "work of a handler": WORK_LISTING(conditions="AND w.handler GLOB :handler"),
-    "work of a time": WORK_LISTING(conditions="AND d.received_at >= :since AND d.received_at < :until"),
+    "work of all": WORK_LISTING(index="", conditions=""),
+    "work of a job": WORK_LISTING(index="", conditions="AND d.job_id = :job_id"),
+    "work of a state": WORK_LISTING(index="", conditions="AND w.state = :state"),
+    "work of a handler": WORK_LISTING(index="", conditions="AND w.handler GLOB :handler"),
+    "work of a time": WORK_LISTING(index="", conditions="AND d.received_at >= :since AND d.received_at < :until"),
+    "work that is dead": WORK_LISTING(index="INDEXED BY work_dead", conditions="AND w.state = 'dead'"),
+    "work that is skipped": WORK_LISTING(index="INDEXED BY work_skipped", conditions="AND w.state = 'skipped'"),
     "the feed": READS.deliveries.feed.format(conditions=""),
     "recent jobs": job_listing(READS, JobFilter())[0],
     "recent open jobs": job_listing(READS, JobFilter(state=JobState.OPEN))[0],
@@ -90,10 +92,10 @@ STATEMENTS = {
 TABLES = ("deliveries", "bodies", "work_items", "attempts", "quarantine", "once_keys", *"dbwqhne", "latest")
 OF_WHAT_IS_OPEN = (
     r"USING (COVERING )?INDEX (work_waiting|work_suspects|work_held|work_running|lane_queue|work_failed"
-    r"|attempts_lost)\b"
+    r"|attempts_lost|work_dead|work_skipped|monitor_checks)\b"
 )
-"""The partial indexes hold only what is open, failed or lost: going through one of them is no scan of the store."""
-FOR_PEOPLE = ("health.counts", "health.latest_attempts", "delivery.last_before", "ONCE_KEYS_BEFORE")
+"""They hold only what is open, has ended badly or is rare: to go through one is no scan of the store."""
+FOR_PEOPLE = ("health.counts", "health.latest_attempts", "ONCE_KEYS_BEFORE")
 """What `handlers list` and maintenance ask now and then: they scan everything, and an index would cost more."""
 MOST = 20_000
 
@@ -140,8 +142,11 @@ STEPS = [
     ("job.job_end", "SEARCH deliveries USING INDEX job_ends (job_id=?)"),
     ("recent jobs", "SEARCH n USING COVERING INDEX deliveries_by_job (job_id=? AND seq>?)"),
     ("recent open jobs", "SEARCH e USING INDEX job_ends (job_id=?)"),
-    ("recent jobs", "SEARCH d USING INTEGER PRIMARY KEY (rowid>?)"),
-    ("older jobs", "SCAN j"),
+    ("recent jobs", "SEARCH d USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"),
+    ("older jobs", "SEARCH j USING INTEGER PRIMARY KEY (rowid<?)"),
+    ("work that is dead", "SEARCH w USING INDEX work_dead (id<?)"),
+    ("work that is skipped", "SEARCH w USING INDEX work_skipped (id<?)"),
+    ("health.latest_error", "SEARCH work_items USING INDEX work_failed (handler=?)"),
     ("older jobs", "SEARCH d USING INTEGER PRIMARY KEY (rowid=?)"),
     ("older jobs", "SEARCH n USING COVERING INDEX deliveries_by_job (job_id=? AND seq>?)"),
     ("REMOVE_OF_NEXT", "SEARCH deliveries USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"),

@@ -213,6 +213,11 @@ async def test_handlers_are_sorted_and_all_states_are_counted(opened: Opened) ->
     # What is queued brought another to stand behind; what waited was skipped with what was to be skipped.
     expected = dict.fromkeys(WorkState, 1) | {WAITING: 2}
     assert (two.name, two.counts) == (TWO, expected)
+    quick = await opened.reports.handlers(count_done=False)
+    assert [(each.name, each.last_error, each.latency) for each in quick] == [
+        (each.name, each.last_error, None) for each in (one, two)
+    ]
+    assert [each.counts for each in quick] == [{}, {state: n for state, n in expected.items() if state is not DONE}]
 
 
 async def test_a_handler_with_a_switch_is_reported(opened: Opened) -> None:

@@ -5,7 +5,6 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from receiver.core.activity import ActivityCount
-from receiver.core.arrivals import Arrivals
 from receiver.core.bulk import Cursor, DeliveryPlan, WorkPlan
 from receiver.core.deliveries import DeliveryDetail, DeliveryFilter, DeliverySummary, FeedPage, StoredDelivery
 from receiver.core.jobs import JobDetail, JobFilter, JobSummary
@@ -70,13 +69,11 @@ class FeedReader(Protocol):
     async def by_seqs(self, wanted: DeliveryFilter, seqs: Sequence[int]) -> Sequence[DeliverySummary]:
         """Return the wanted ones of the deliveries with these seqs, the oldest first; `limit` is ignored."""
 
-    async def arrivals(self, *, after: int, limit: int) -> Arrivals:
-        """Count the next deliveries behind the seq `after`, at most `limit`, by the minute of their arrival."""
+    async def arrivals(self, since: datetime) -> Mapping[datetime, int]:
+        """Return how many deliveries arrived in each minute since a moment, by the beginning of the minute.
 
-    async def last_seq_before(self, moment: datetime) -> int:
-        """Return the seq of the newest delivery that arrived before a moment, 0 if there is none.
-
-        It reads all deliveries that arrived since then.
+        The minute in which `since` lies is complete. It comes from counts that are kept for `activity.KEPT`, so a
+        delivery that was pruned since then may be counted.
         """
 
     async def open_seqs(self, *, limit: int) -> Sequence[int]:
@@ -147,8 +144,12 @@ class HealthReader(Protocol):
     async def count_unfinished(self) -> int:
         """Return how many deliveries are NEW or WORKING."""
 
-    async def handlers(self) -> Sequence[HandlerReport]:
-        """Return every handler that has work items or a switch, by name."""
+    async def handlers(self, *, count_done: bool = True) -> Sequence[HandlerReport]:
+        """Return every handler that has work items or a switch, by name, and perhaps others that had some.
+
+        That reads all work items. Without `count_done` it reads only those that are not DONE: their number and the
+        `latency` are then left out.
+        """
 
     async def handler_names(self) -> Sequence[HandlerName]:
         """Return the names of all handlers that have work items, and perhaps of others that had some."""

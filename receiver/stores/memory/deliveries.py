@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 from itertools import islice
 
-from receiver.core.arrivals import Arrivals
+from receiver.core.activity import from_minute, to_minute
 from receiver.core.bulk import MAX_KINDS, Cursor, DeliveryPlan
 from receiver.core.deliveries import DeliveryDetail, DeliveryFilter, DeliverySummary, FeedPage, StoredDelivery
 from receiver.core.search import SearchReach
@@ -95,17 +95,11 @@ class MemoryFeed(MemoryFace):
         fitting = [one for _, one in found if after < one.seq <= through]
         return FeedPage(tuple(reversed(fitting)), through)
 
-    async def arrivals(self, *, after: int, limit: int) -> Arrivals:
-        """Count the next deliveries by the minute of their arrival."""
-        seqs = [seq for seq in self.state.deliveries if seq > after][:limit]
-        moments = (self.state.deliveries[seq].delivery.received_at for seq in seqs)
-        minutes = Counter(moment.replace(second=0, microsecond=0) for moment in moments)
-        return Arrivals(minutes, seqs[-1] if seqs else after)
-
-    async def last_seq_before(self, moment: datetime) -> int:
-        """Return the seq of the newest delivery that arrived before a moment."""
-        earlier = [seq for seq, one in self.state.deliveries.items() if one.delivery.received_at < moment]
-        return max(earlier, default=0)
+    async def arrivals(self, since: datetime) -> Mapping[datetime, int]:
+        """Count the deliveries since a moment by the minute of their arrival."""
+        moments = (one.delivery.received_at for one in self.state.deliveries.values())
+        minutes = Counter(map(to_minute, moments))
+        return {from_minute(minute): count for minute, count in minutes.items() if minute >= to_minute(since)}
 
     async def by_seqs(self, wanted: DeliveryFilter, seqs: Sequence[int]) -> Sequence[DeliverySummary]:
         """Return the wanted ones of the deliveries with these seqs, the oldest first."""

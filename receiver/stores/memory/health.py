@@ -24,10 +24,10 @@ class MemoryHealth(MemoryFace):
         """Return how many deliveries are NEW or WORKING."""
         return sum(one.state in OPEN_DELIVERIES for _, one in newest(self.state, DeliveryFilter()))
 
-    async def handlers(self) -> Sequence[HandlerReport]:
+    async def handlers(self, *, count_done: bool = True) -> Sequence[HandlerReport]:
         """Return every handler that has work items or a switch."""
         names = {one.handler for one in self.state.work.values()} | self.state.switches.keys()
-        return [self._report(name) for name in sorted(names)]
+        return [self._report(name, count_done=count_done) for name in sorted(names)]
 
     async def handler_names(self) -> Sequence[HandlerName]:
         """Return the names of all handlers that have work items."""
@@ -86,7 +86,7 @@ class MemoryHealth(MemoryFace):
         """Return how large the bodies are."""
         return StoreFacts(sum(len(one.delivery.body) for one in self.state.deliveries.values()))
 
-    def _report(self, name: HandlerName) -> HandlerReport:
+    def _report(self, name: HandlerName, *, count_done: bool) -> HandlerReport:
         mine = [one for one in self.state.work.values() if one.handler == name]
         ended = [one for one in mine if one.state in RUN_ENDS]
         times = sorted(
@@ -95,13 +95,15 @@ class MemoryHealth(MemoryFace):
             for attempt in one.history
             if attempt.started_at is not None
         )
-        counts: Counter[WorkState] = Counter(one.state for one in mine)
-        failed = next((one for one in reversed(mine) if one.last_error is not None), None)
+        states = (one.state for one in mine if count_done or one.state is not WorkState.DONE)
+        counts: Counter[WorkState] = Counter(states)
+        newest_first = sorted(mine, key=lambda one: (one.seq, one.id), reverse=True)
+        failed = next((one for one in newest_first if one.last_error is not None), None)
         return HandlerReport(
             name=name,
             switch=self.state.switch_of(name),
             counts=dict(counts),
             last_error=None if failed is None else failed.last_error,
-            latency=times[len(times) // 2] if times else None,
+            latency=times[len(times) // 2] if times and count_done else None,
             failed_id=None if failed is None else failed.id,
         )

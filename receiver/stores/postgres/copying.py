@@ -7,6 +7,7 @@ from receiver.stores.postgres.dialect import DIALECT
 from receiver.stores.postgres.statements import copying as statements
 from receiver.stores.postgres.statements.job_rows import ADD_NEXT
 from receiver.stores.sql.connection import number
+from receiver.stores.sql.statements.job_rows import COUNT_NEXT
 
 
 class PostgresCopySide:
@@ -27,8 +28,10 @@ class PostgresCopySide:
         connection.execute(statements.CONTINUE_BEHIND, values).fetchall()
 
     def finish(self, connection: Any) -> None:
-        """Make the rows of jobs from the deliveries."""
+        """Make the rows of jobs and the counts of arrivals from the deliveries."""
         bounds = {"after": 0, "through": number(connection, statements.LAST_SEQ, {})}
         connection.execute(statements.NO_JOBS)
         connection.execute(ADD_NEXT, bounds)
+        connection.execute(statements.NO_MINUTES)
+        connection.execute(COUNT_NEXT, bounds)
         connection.execute(statements.SET_SUMMED, bounds)

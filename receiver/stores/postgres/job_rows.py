@@ -1,4 +1,4 @@
-"""One row for each job, so that listings of jobs find them without their deliveries.
+"""One row for each job, so that listings find jobs without their deliveries, and one for each minute of arrivals.
 
 Workers keep them when they have routed, a thousand deliveries at a time: the rows of a job with many pages then
 change once for many of them. What lies behind the mark `summed` is read from the deliveries.
@@ -9,6 +9,7 @@ from receiver.stores.postgres.database import PostgresDatabase
 from receiver.stores.postgres.statements import job_rows as statements
 from receiver.stores.sql.connection import number
 from receiver.stores.sql.statements.columns import SUMMED
+from receiver.stores.sql.statements.job_rows import COUNT_NEXT
 
 BEHIND = 1_024
 """Deliveries that gather before the rows of their jobs change."""
@@ -39,4 +40,5 @@ class PostgresJobRows:
                 return
             connection.execute(statements.REMOVE_OF_NEXT, bounds)
             connection.execute(statements.ADD_NEXT, bounds)
+            connection.execute(COUNT_NEXT, bounds)
         self._summed = through

@@ -8,6 +8,7 @@ from receiver.errors import ConfigurationError
 
 TABLES = (
     "actions",
+    "arrival_minutes",
     "attempts",
     "bodies",
     "deliveries",

@@ -1,12 +1,10 @@
 """What has arrived since somebody last looked."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from receiver.core.arrivals import MINUTE, Arrivals
-from receiver.core.clock import from_micros, to_micros
+from receiver.core.activity import from_minute, to_minute
 from receiver.core.deliveries import DeliveryFilter, DeliverySummary, FeedPage
-from receiver.core.durations import MICROSECOND
 from receiver.stores.sql.connection import SqlConnection, SqlDatabase
 from receiver.stores.sql.rows import delivery_summary
 from receiver.stores.sql.statements.reads import Reads
@@ -35,23 +33,12 @@ class FeedReports:
 
         return await self.database.call(read)
 
-    async def arrivals(self, *, after: int, limit: int) -> Arrivals:
-        """Count the next deliveries by the minute of their arrival."""
+    async def arrivals(self, since: datetime) -> Mapping[datetime, int]:
+        """Count the deliveries since a moment by the minute of their arrival."""
 
-        def read(connection: SqlConnection) -> Arrivals:
-            values = {"after": after, "rows": limit}
-            rows = connection.execute(self._reads.deliveries.arrivals, values).fetchall()
-            minutes = {from_micros(minute * (MINUTE // MICROSECOND)): count for minute, count, _ in rows}
-            return Arrivals(minutes, max((seq for _, _, seq in rows), default=after))
-
-        return await self.database.call(read)
-
-    async def last_seq_before(self, moment: datetime) -> int:
-        """Return the seq of the newest delivery that arrived before a moment."""
-
-        def read(connection: SqlConnection) -> int:
-            statement, values = self._reads.deliveries.last_before, {"moment": to_micros(moment)}
-            return next((seq for (seq,) in connection.execute(statement, values)), 0)
+        def read(connection: SqlConnection) -> Mapping[datetime, int]:
+            rows = connection.execute(self._reads.deliveries.arrivals, {"since": to_minute(since)})
+            return {from_minute(minute): count for minute, count in rows}
 
         return await self.database.call(read)
 

@@ -18,7 +18,7 @@ from receiver.stores.sql.switches import switches
 
 NEWEST = 2**63 - 1
 """Above every seq and every id."""
-PAGE_SIZE = 20
+PAGE_SIZE = 4
 """Jobs read in one go: one alone may have many thousands of deliveries."""
 
 
@@ -61,16 +61,16 @@ class JobReports:
 def _last_seqs(connection: SqlConnection, reads: Reads, wanted: JobFilter, most: int, before: int) -> Sequence[int]:
     """Return the last deliveries of the wanted jobs, the newest first, in little memory for many."""
     found = array("q")
-    *statements, values = job_listing(reads, wanted)
+    *statements, values = job_listing(reads, wanted, before)
     with reads.dialect.snapshot(connection):
         for statement in statements:
             rows = connection.execute(statement, values)
-            found.extend(islice((seq for (seq,) in rows if seq < before), most - len(found)))
+            found.extend(islice((seq for (seq,) in rows), most - len(found)))
             rows.close()
     return found
 
 
-def job_listing(reads: Reads, wanted: JobFilter) -> tuple[str, str, Values]:
+def job_listing(reads: Reads, wanted: JobFilter, before: int = NEWEST) -> tuple[str, str, Values]:
     """Return the statements that find recent and older jobs."""
     values: Values = {}
     pattern = reads.dialect.pattern
@@ -91,7 +91,7 @@ def job_listing(reads: Reads, wanted: JobFilter) -> tuple[str, str, Values]:
     jobs = reads.jobs
     recent = jobs.recent_jobs.format(conditions=" ".join(jobs.recent_conditions[name] for name in names))
     older = jobs.older_jobs.format(conditions=" ".join(jobs.older_conditions[name] for name in names))
-    return recent, older, values
+    return recent, older, values | {"before": before}
 
 
 def summary(connection: SqlConnection, reads: Reads, last_seq: int, job_id: str) -> JobSummary:

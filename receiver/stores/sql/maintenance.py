@@ -89,13 +89,15 @@ class SqlMaintenance:
         await self.database.call(step)
 
     async def forget_activity(self, before: datetime) -> int:
-        """Forget what handlers did."""
+        """Forget how many deliveries came, and what handlers did."""
 
         def step(connection: SqlConnection) -> int:
             if not number(connection, ANY_ACTIVITY, {"before": to_minute(before)}):
                 return 0
             with self.database.transaction(connection):
-                return int(connection.execute(FORGET_ACTIVITY, {"before": to_minute(before)}).rowcount)
+                return sum(
+                    int(connection.execute(one, {"before": to_minute(before)}).rowcount) for one in FORGET_ACTIVITY
+                )
 
         return await self.database.call(step)
 

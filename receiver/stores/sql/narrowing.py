@@ -27,6 +27,21 @@ def among_few(
     return "", {}
 
 
+def among_few_work(
+    connection: SqlConnection, reads: Reads, wanted: WorkFilter, *, scan_limit: int = SCAN_LIMIT
+) -> tuple[str, Values]:
+    """Return the same for work items, called `w`."""
+    if matches_no_handler(connection, reads, wanted):
+        return NOTHING, {}
+    if (indexed := reads.filters.indexed_work(wanted)) is not None:
+        statement, values = indexed
+        found = connection.execute(f"{statement} LIMIT {scan_limit + 1}", values).fetchall()
+        if len(found) <= scan_limit:
+            ids = sorted(work_id for (work_id,) in found)
+            return f"AND {reads.dialect.among('w.id', 'few')}", {"few": reads.dialect.array(ids)}
+    return "", {}
+
+
 def matches_no_handler(connection: SqlConnection, reads: Reads, wanted: DeliveryFilter | WorkFilter) -> bool:
     """Tell whether the filter asks for handlers of which none ever had a work item."""
     if wanted.handler is None:

@@ -34,12 +34,14 @@ class Reading:
     place: Cursor
     in_jobs: bool
     """Job by job, before those without a job."""
+    step: int = SCAN_LIMIT
+    """Deliveries that one page examines."""
 
     def page(self, connection: SqlConnection) -> tuple[list[StoredDelivery], Self | None]:
         """Return the next deliveries in their order, and what is left after them; None for nothing."""
         if self.in_jobs:
             return self._jobs_page(connection)
-        last = min(self.place.seq + SCAN_LIMIT, self.through)
+        last = min(self.place.seq + self.step, self.through)
         values = self.values | {"after": self.place.seq, "until_seq": last}
         statement = self.reads.deliveries.in_order.format(conditions=self.conditions)
         page, ended = _fetched(connection.execute(statement, values))
@@ -93,7 +95,8 @@ def start_reading(
         conditions += " AND d.job_id IS NULL"
     if not in_jobs:
         place = Cursor(max(place.seq, first - 1))
-    return Reading(reads, conditions, values, first, through, place, in_jobs)
+    step = through if narrower else SCAN_LIMIT  # an index has found the few that are examined
+    return Reading(reads, conditions, values, first, through, place, in_jobs, step)
 
 
 def _fetched(rows: SqlRows) -> tuple[list[StoredDelivery], bool]:

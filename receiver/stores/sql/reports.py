@@ -23,7 +23,7 @@ from receiver.stores.sql.compression import decoded
 from receiver.stores.sql.connection import SqlConnection, SqlDatabase, Values, number
 from receiver.stores.sql.feed import FeedReports
 from receiver.stores.sql.jobs import NEWEST, JobReports
-from receiver.stores.sql.narrowing import among_few, matches_no_handler
+from receiver.stores.sql.narrowing import among_few, among_few_work
 from receiver.stores.sql.paging import start_reading
 from receiver.stores.sql.rows import attempt, delivery_summary, headers_of, work_summary, worker_report
 from receiver.stores.sql.statements.reads import Reads
@@ -61,10 +61,11 @@ class SqlReports(FeedReports, JobReports, ActionReports):
 
     async def work_items(self, wanted: WorkFilter, *, before: int | None = None) -> AsyncIterator[WorkSummary]:
         """Yield the wanted work items, the newest first."""
-        if await self.database.call(lambda connection: matches_no_handler(connection, self._reads, wanted)):
-            return
-        statement, values = self._reads.filters.work_listing(wanted)
-        async for row in self._rows(statement, values, wanted.limit, before):
+        narrower, few = await self.database.call(
+            lambda connection: among_few_work(connection, self._reads, wanted, scan_limit=self._narrow_limit)
+        )
+        statement, values = self._reads.filters.work_listing(wanted, narrower)
+        async for row in self._rows(statement, values | few, wanted.limit, before):
             yield work_summary(row)
 
     async def plan(
@@ -205,9 +206,9 @@ class SqlReports(FeedReports, JobReports, ActionReports):
             return Quarantined(from_micros(received_at), reason, detail, key, headers_of(headers), body)
         raise UnknownRequest(f"there is no request {request_id} in quarantine")
 
-    async def handlers(self) -> Sequence[HandlerReport]:
+    async def handlers(self, *, count_done: bool = True) -> Sequence[HandlerReport]:
         """Return every handler that has work items or a switch."""
-        return await self.database.call(self._handlers)
+        return await self.database.call(lambda connection: self._handlers(connection, count_done=count_done))
 
     async def handler_names(self) -> Sequence[HandlerName]:
         """Return the names of all handlers that have work items, and perhaps of others that had some."""
@@ -284,10 +285,12 @@ class SqlReports(FeedReports, JobReports, ActionReports):
     async def _page(self, statement: str, values: Values) -> list[tuple[Any, ...]]:
         return await self.database.call(lambda connection: connection.execute(statement, values).fetchall())
 
-    def _handlers(self, connection: SqlConnection) -> Sequence[HandlerReport]:
+    def _handlers(self, connection: SqlConnection, *, count_done: bool) -> Sequence[HandlerReport]:
         health = self._reads.health
         counts: dict[HandlerName, dict[WorkState, int]] = {}
-        for name, state, count in connection.execute(health.counts):
+        if not count_done:
+            counts = {name: {} for (name,) in connection.execute(health.names)}
+        for name, state, count in connection.execute(health.counts if count_done else health.counts_but_done):
             counts.setdefault(name, {})[WorkState(state)] = count
         off = switches(connection)
         reports = []
@@ -299,12 +302,13 @@ class SqlReports(FeedReports, JobReports, ActionReports):
                     switch=off.get(name, HandlerSwitch.ON),
                     counts=counts.get(name, {}),
                     last_error=error[0],
-                    latency=_median(connection.execute(health.latest_attempts, {"handler": name}).fetchall()),
+                    latency=_median(connection, health.latest_attempts, name) if count_done else None,
                     failed_id=error[1],
                 )
             )
         return reports
 
 
-def _median(rows: list[tuple[int]]) -> timedelta | None:
+def _median(connection: SqlConnection, statement: str, handler: HandlerName) -> timedelta | None:
+    rows = connection.execute(statement, {"handler": handler}).fetchall()
     return timedelta(microseconds=rows[len(rows) // 2][0]) if rows else None

@@ -3,6 +3,7 @@
 from typing import Any
 
 from receiver.stores.sql.connection import SqlDatabase, number
+from receiver.stores.sql.statements.job_rows import COUNT_NEXT
 from receiver.stores.sqlite.dialect import DIALECT
 from receiver.stores.sqlite.statements import copying as statements
 from receiver.stores.sqlite.statements import job_rows
@@ -22,10 +23,11 @@ class SqliteCopySide:
         connection.execute(statements.CONTINUE_BEHIND, {"table": table, "last": last})
 
     def finish(self, connection: Any) -> None:
-        """Make the index of keys and the rows of jobs from the deliveries."""
+        """Make the index of keys, the rows of jobs and the counts of arrivals from the deliveries."""
         last = number(connection, statements.LAST_SEQ, {})
-        for statement in (statements.NO_KEYS, statements.ADD_KEYS, statements.NO_JOBS):
+        for statement in (statements.NO_KEYS, statements.ADD_KEYS, statements.NO_JOBS, statements.NO_MINUTES):
             connection.execute(statement)
-        connection.execute(job_rows.ADD_NEXT, {"after": 0, "through": last})
+        for statement in (job_rows.ADD_NEXT, COUNT_NEXT):
+            connection.execute(statement, {"after": 0, "through": last})
         for name in ("keyed", "summed"):
             connection.execute(statements.SET_MARK, {"name": name, "value": last})

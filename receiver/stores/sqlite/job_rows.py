@@ -1,4 +1,4 @@
-"""One row for each job, so that listings of jobs find them without their deliveries.
+"""One row for each job, so that listings find jobs without their deliveries, and one for each minute of arrivals.
 
 The transactions that store deliveries keep the rows, some hundred deliveries at a time: the rows of a job with many
 pages then change once for many of them. What lies behind the mark `summed` is read from the deliveries.
@@ -7,6 +7,7 @@ pages then change once for many of them. What lies behind the mark `summed` is r
 import sqlite3
 
 from receiver.stores.sql.statements.columns import SUMMED
+from receiver.stores.sql.statements.job_rows import COUNT_NEXT
 from receiver.stores.sqlite.statements import job_rows as statements
 
 BEHIND = 256
@@ -32,4 +33,13 @@ class JobRows:
         bounds = {"after": self._summed, "through": min(last_seq, self._summed + _MOST)}
         for statement in (statements.REMOVE_OF_NEXT, statements.ADD_NEXT, statements.ADVANCE_SUMMED):
             connection.execute(statement, bounds)
+        _count_arrivals(connection, bounds)
         self._summed = bounds["through"]
+
+
+def _count_arrivals(connection: sqlite3.Connection, bounds: dict[str, int]) -> None:
+    first, last, count = connection.execute(statements.SPAN_OF_NEXT, bounds).fetchone()
+    if count and first == last:
+        connection.execute(statements.ADD_TO_MINUTE, (first, count))
+    else:
+        connection.execute(COUNT_NEXT, bounds)

@@ -1,16 +1,16 @@
 """What handlers did in the last hour and day, as the pages show it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from markupsafe import Markup
 
-from receiver.core.activity import Performance, by_step, performance
-from receiver.core.arrivals import MINUTE
+from receiver.core.activity import MINUTE, ActivityCount, Performance, by_step, performance
 from receiver.core.ports.reports import HealthReader
 from receiver.core.types import HandlerName
 from receiver.web.console.charts import attempt_bars
+from receiver.web.console.traffic import last_steps
 
 _SPANS = (("hour", timedelta(hours=1), MINUTE), ("day", timedelta(days=1), 15 * MINUTE))
 
@@ -27,6 +27,8 @@ class ShownActivity:
     """How they went."""
     per_minute: float
     """How many ended in a minute on average."""
+    handlers: Mapping[HandlerName, Performance]
+    """How those of each handler went. A handler without any is absent."""
 
 
 async def read_activity(
@@ -39,15 +41,20 @@ async def read_activity(
 async def _span(
     reports: HealthReader, now: datetime, handler: HandlerName | None, name: str, span: timedelta, step: timedelta
 ) -> ShownActivity:
-    size = step // MINUTE
-    end = now.replace(second=0, microsecond=0)
-    end -= (end.minute + end.hour * 60) % size * MINUTE
-    steps = [end - at * step for at in range(span // step - 1, -1, -1)]
+    steps = last_steps(now, span, step)
     counts = [
         one
         for one in await reports.activity(since=steps[0], step=step, handler=handler)
-        if one.begins_at <= end  # a clock may have been ahead
+        if one.begins_at <= steps[-1]  # a clock may have been ahead
     ]
     found = performance(counts)
     minutes = max((now - steps[0]) / MINUTE, 1)
-    return ShownActivity(name, attempt_bars(by_step(counts, steps), step=step), found, found.attempts / minutes)
+    chart = attempt_bars(by_step(counts, steps), step=step)
+    return ShownActivity(name, chart, found, found.attempts / minutes, _by_handler(counts))
+
+
+def _by_handler(counts: Sequence[ActivityCount]) -> Mapping[HandlerName, Performance]:
+    mine: dict[HandlerName, list[ActivityCount]] = {}
+    for one in counts:
+        mine.setdefault(one.handler, []).append(one)
+    return {name: performance(some) for name, some in mine.items()}

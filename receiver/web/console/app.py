@@ -39,7 +39,6 @@ from receiver.web.console.parts import ConsoleOptions, ConsoleParts
 from receiver.web.console.rendering import PageRenderer
 from receiver.web.console.sessions import Sessions
 from receiver.web.console.slow_work import SlowWork
-from receiver.web.console.traffic import Traffic
 
 
 class ConsoleApp:
@@ -59,9 +58,8 @@ class ConsoleApp:
             ActionRuns(access, clock),
             options,
             StoreChanges(self._watching, clock),
-            Traffic(self._counting, clock),
             slow,
-            BackgroundReport(self._counting, lambda reports: reports.handlers()),
+            BackgroundReport(self._counting, lambda reports: reports.handlers(count_done=False)),
             BackgroundReport(self._counting, lambda reports: read_activity(reports, clock.now())),
             BackgroundReport(self._counting, lambda reports: read_checks(reports, slow)),
             BackgroundReport(self._counting, lambda reports: count_drift(reports, slow)),
@@ -106,7 +104,6 @@ class ConsoleApp:
             self.parts.changes.end()
             await self.parts.runs.aclose()
             await self.parts.comparisons.aclose()
-            await self.parts.traffic.aclose()
             await self.parts.handlers.aclose()
             await self.parts.activity.aclose()
             await self.parts.checks.aclose()

@@ -23,7 +23,6 @@ from receiver.web.console.monitor_checks import ShownCheck
 from receiver.web.console.rendering import PageRenderer
 from receiver.web.console.sessions import Sessions
 from receiver.web.console.slow_work import SlowWork
-from receiver.web.console.traffic import Traffic
 
 Page = Callable[[Request], Awaitable[Response]]
 
@@ -92,7 +91,6 @@ class ConsoleParts:
     runs: ActionRuns
     options: ConsoleOptions
     changes: StoreChanges
-    traffic: Traffic
     slow: SlowWork
     """For what would hold up other pages."""
     handlers: BackgroundReport[Sequence[HandlerReport]]

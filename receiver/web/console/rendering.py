@@ -17,7 +17,7 @@ from receiver.core.text import counted, escape_controls, literal, short_id, shor
 from receiver.web.console.gate import path_inside, scope_root
 from receiver.web.console.segments import segment
 
-_MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
+_MILLISECOND, _MINUTE, _HOUR, _DAY = 0.001, 60, 3_600, 86_400
 _TONES = {
     "done": "good", "completed": "good", "on": "good", "succeeded": "good", "accepted": "good",
     "dead": "bad", "failed": "bad", "conflict": "bad", "lost": "bad", "timed_out": "bad",
@@ -194,6 +194,8 @@ def _duration(length: timedelta | None) -> str:
     if length is None:
         return "-"
     seconds = length.total_seconds()
+    if 0 < seconds < _MILLISECOND:
+        return "< 1 ms"
     if seconds < 1:
         return f"{seconds * 1_000:.0f} ms"
     if seconds < _MINUTE:

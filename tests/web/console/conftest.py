@@ -35,7 +35,8 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
         case "sqlite":
             return SqliteStore(f"sqlite:///{tmp_path / 'receiver.db'}")
         case _:
-            return PostgresStore(request.getfixturevalue("postgres_url"))
+            # However busy the machine is: some of the bodies are long.
+            return PostgresStore(request.getfixturevalue("postgres_url"), append_deadline=timedelta(minutes=5))
 
 
 @pytest.fixture

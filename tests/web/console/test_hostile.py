@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from receiver.core.quarantine import Quarantined
 from receiver.core.text import storable
 from receiver.core.work import NewWork
 from receiver.web.console.monitor_checks import MAX_CHECK_BODY
@@ -23,11 +24,22 @@ MAX_PAGE = 1_500_000
 def acts(page: str) -> list[str]:
     """Return what of a page could act: tags that we do not write, and attributes that run code."""
     lower = page.lower()
-    return [word for word in ("<script>", "<img", "<iframe", "<svg onload", "<object", 'style="') if word in lower]
+    words = ("<script>", "<img", "<iframe", "<svg onload", "<object", 'style="', 'href="javascript')
+    return [word for word in words if word in lower]
 
 
 @pytest.mark.parametrize(
-    "harm", [SCRIPT, ATTRIBUTE, "{{ 1337*1337 }}", "\u202egnp.exe", "\x1b[31mred", "\0\x9b", "&lt;b&gt;"]
+    "harm",
+    [
+        SCRIPT,
+        ATTRIBUTE,
+        "javascript:alert(1)",
+        "{{ 1337*1337 }}",
+        "\u202egnp.exe",
+        "\x1b[31mred",
+        "\0\x9b",
+        "&lt;b&gt;",
+    ],
 )
 async def test_a_script_in_every_field_stays_text(browser: Browser, opened: Opened, harm: str) -> None:
     page = {"markdown": f"# {harm}", "screenshot": harm, "metadata": {"sourceURL": harm, "title": harm}}
@@ -111,10 +123,18 @@ def test_links_in_markdown_tell_no_one_where_they_are() -> None:
 async def test_a_page_has_a_bounded_size(browser: Browser, opened: Opened, body: bytes) -> None:
     await opened.add(delivery("w", body=body))
 
-    page = await browser.page("/deliveries/w")
+    for path in ("/deliveries/w", "/deliveries", "/", "/jobs/job", "/drift"):
+        page = await browser.page(path)
 
-    assert len(page) < MAX_PAGE
-    assert "</html>" in page
+        assert len(page) < MAX_PAGE, path
+        assert "</html>" in page
+
+
+async def test_a_long_request_in_quarantine_is_cut(browser: Browser, opened: Opened) -> None:
+    await opened.log.quarantine(Quarantined(NOON, "malformed", "x" * 20_000, None, (), b"<b>" * 7_000_000))
+
+    for path in ("/quarantine", "/quarantine/1", "/"):
+        assert len(await browser.page(path)) < 200_000, path
 
 
 async def test_huge_addresses_are_cut(browser: Browser, opened: Opened) -> None:

@@ -7,4 +7,6 @@ LAST_SEQ = "SELECT coalesce(max(seq), 0) FROM deliveries"
 
 NO_JOBS = "DELETE FROM jobs"
 
+NO_MINUTES = "DELETE FROM arrival_minutes"
+
 SET_SUMMED = "UPDATE marks SET value = :through WHERE name = 'summed'"

@@ -1,12 +1,28 @@
 """The SQL that reads deliveries: listings, pages with bodies, what is new, and what pruning may remove."""
 
+from collections.abc import Iterable
+
 from receiver.core.types import DeliveryState, WorkState
 from receiver.core.work_states import OPEN
 from receiver.stores.sql.dialect import Dialect
-from receiver.stores.sql.statements.columns import ONE_BY_ONE, ROUTED, STORED, in_states
+from receiver.stores.sql.statements.columns import ONE_BY_ONE, ROUTED, STORED, SUMMED, in_states
 
 # As in the index work_failed, to the letter (SQLite manual, Partial Indexes).
 FAILED = "(state = 'dead' OR last_error IS NOT NULL)"
+
+MONITOR_CHECK = "monitor.check.completed"
+"""The only type of which an index finds all deliveries."""
+
+_INDEXES = {
+    WorkState.WAITING: "work_waiting",
+    WorkState.QUEUED: "lane_queue",
+    WorkState.HELD: "work_held",
+    WorkState.RUNNING: "work_running",
+    WorkState.DEAD: "work_dead",
+    WorkState.SKIPPED: "work_skipped",
+}
+INDEXED = frozenset(_INDEXES)
+"""The states of work items that have an index: all but DONE."""
 
 _ITS_WORK = "SELECT 1 FROM work_items AS w WHERE w.delivery_seq = d.seq"
 
@@ -107,14 +123,13 @@ class DeliveryStatements:
         self.feed_end = """
             SELECT max(seq) FROM (SELECT seq FROM deliveries WHERE seq > :after ORDER BY seq LIMIT :rows) AS next
         """
-        # A minute is a whole number of microseconds, and integers divide without a rest in both dialects.
-        self.arrivals = """
-            SELECT received_at / 60000000 AS minute, count(*), max(seq)
-            FROM (SELECT seq, received_at FROM deliveries WHERE seq > :after ORDER BY seq LIMIT :rows) AS next
-            GROUP BY minute
-        """
-        self.last_before = """
-            SELECT seq FROM deliveries WHERE received_at < :moment ORDER BY seq DESC LIMIT 1
+        self.arrivals = f"""
+            SELECT minute, CAST(sum(count) AS bigint) FROM (
+                SELECT minute, count FROM arrival_minutes
+                UNION ALL
+                SELECT received_at / 60000000 AS minute, 1 AS count FROM deliveries WHERE seq > ({SUMMED})
+            ) AS parts
+            WHERE minute >= :since GROUP BY minute
         """
         self.feed = f"""
             SELECT {SUMMARY} FROM deliveries AS d
@@ -126,21 +141,23 @@ class DeliveryStatements:
             {NEW_SEQS} UNION SELECT delivery_seq FROM ({self.open_seqs}) AS open_items ORDER BY 1 DESC LIMIT :rows
         """
         by_failure = dialect.by_index("work_failed")
-        self.dead_seqs = f"SELECT delivery_seq FROM work_items {by_failure} WHERE state = 'dead'"
+        self.dead_seqs = f"SELECT delivery_seq FROM work_items {dialect.by_index('work_dead')} WHERE state = 'dead'"
+        self.monitor_checks = (
+            f"SELECT seq FROM deliveries {dialect.by_index('monitor_checks')} WHERE type = '{MONITOR_CHECK}'"
+        )
         self.failed_seqs = f"""
             SELECT delivery_seq FROM work_items {by_failure} WHERE {FAILED} AND {dialect.glob("handler", "handler")}
         """
 
 
+def of_states(dialect: Dialect, columns: str, states: Iterable[WorkState], condition: str = "") -> str:
+    """Return the SQL that finds the work items in some states but DONE, each state by its own index."""
+    return " UNION ALL ".join(
+        f"SELECT {columns} FROM work_items {dialect.by_index(_INDEXES[state])} WHERE state = '{state}' {condition}"
+        for state in states
+    )
+
+
 def open_seqs(dialect: Dialect) -> str:
     """Return the SQL that finds the deliveries of open work items, each state by its own index."""
-    indexes = {
-        WorkState.WAITING: "work_waiting",
-        WorkState.QUEUED: "lane_queue",
-        WorkState.HELD: "work_held",
-        WorkState.RUNNING: "work_running",
-    }
-    return " UNION ALL ".join(
-        f"SELECT delivery_seq FROM work_items {dialect.by_index(indexes[state])} WHERE state = '{state}'"
-        for state in OPEN
-    )
+    return of_states(dialect, "delivery_seq", OPEN)

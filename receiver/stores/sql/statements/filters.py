@@ -12,13 +12,25 @@ from receiver.core.work_states import ENDED
 from receiver.stores.sql.connection import Values
 from receiver.stores.sql.dialect import Dialect
 from receiver.stores.sql.statements.columns import ROUTED, in_states
-from receiver.stores.sql.statements.deliveries import FAILED, NEW_SEQS, STATE, DeliveryStatements, open_seqs
+from receiver.stores.sql.statements.deliveries import (
+    FAILED,
+    INDEXED,
+    MONITOR_CHECK,
+    NEW_SEQS,
+    STATE,
+    DeliveryStatements,
+    of_states,
+    open_seqs,
+)
 from receiver.stores.sql.statements.work import QuarantineStatements, WorkStatements
 
 _Condition = tuple[str, str, object]
 """A condition, and the name and value of its only placeholder."""
 
 _ITS_WORK = "SELECT 1 FROM work_items AS w WHERE w.delivery_seq = d.seq"
+
+_LISTED_BY_INDEX = {WorkState.DEAD: "work_dead", WorkState.SKIPPED: "work_skipped"}
+"""The states whose index has the order of a listing."""
 
 
 class Filters:
@@ -49,10 +61,14 @@ class Filters:
         values["text"] = self._dialect.words_query(parse_query(wanted.text))
         return self._deliveries.listing_by_words.format(conditions=sql, state=state), values
 
-    def work_listing(self, wanted: WorkFilter) -> tuple[str, Values]:
-        """Return a listing; the values `before` and `rows` are still missing."""
+    def work_listing(self, wanted: WorkFilter, narrower: str = "") -> tuple[str, Values]:
+        """Return a listing; the values `before`, `rows` and those of `narrower` are still missing."""
         sql, values = _joined(self._of_work(wanted))
-        return WorkStatements.listing.format(conditions=sql), values
+        index = ""
+        if wanted.state in _LISTED_BY_INDEX:
+            index = self._dialect.by_index(_LISTED_BY_INDEX[wanted.state])
+            narrower += f" AND w.state = '{wanted.state}'"  # a value would not fit the index
+        return WorkStatements.listing.format(index=index, conditions=f"{sql} {narrower}"), values
 
     def work_ids(self, wanted: WorkFilter, *, newest_first: bool) -> tuple[str, Values]:
         """Return a statement for ids; the values `first`, `last` and `rows` are still missing."""
@@ -62,6 +78,8 @@ class Filters:
     def all_work_at_once(self, wanted: WorkFilter) -> tuple[str, Values]:
         """Return the wanted work items as a source of rows, for one look at all of them."""
         sql, values = _joined(self._of_work(wanted))
+        if (states := _indexed_states(wanted)) is not None:
+            sql += f" AND w.id IN ({of_states(self._dialect, 'id', states)})"
         columns = "w.id, w.handler, d.type, w.state, d.received_at"
         rows = (
             f"SELECT {columns} FROM work_items AS w JOIN deliveries AS d ON d.seq = w.delivery_seq WHERE TRUE {sql}"
@@ -129,7 +147,20 @@ class Filters:
                 found.append((self._deliveries.open_seqs, {}))
             case DeliveryState.DEAD:
                 found.append((self._deliveries.dead_seqs, {}))
+        if wanted.type == MONITOR_CHECK:
+            found.append((self._deliveries.monitor_checks, {}))
         return found
+
+    def indexed_work(self, wanted: WorkFilter) -> tuple[str, Values] | None:
+        """Return the statement by which indexes find all work items that can match, and perhaps others.
+
+        None if a listing finds them by an index itself, or there is none.
+        """
+        if (states := _indexed_states(wanted)) is None or wanted.state in _LISTED_BY_INDEX:
+            return None
+        condition = "" if wanted.handler is None else f"AND {self._handler_condition(wanted, 'handler')}"
+        _, values = _joined(self._with_handlers("", wanted) if condition else [])
+        return of_states(self._dialect, "id", states, condition), values
 
     def _with_handlers(self, condition: str, wanted: DeliveryFilter | WorkFilter) -> list[_Condition]:
         """Return a condition that has `_handler_condition` in it, with the patterns as its values."""
@@ -188,6 +219,12 @@ class Filters:
         if wanted.until is not None:
             conditions.append(("AND d.received_at < :until", "until", to_micros(wanted.until)))
         return conditions
+
+
+def _indexed_states(wanted: WorkFilter) -> Sequence[WorkState] | None:
+    """Return the states of the wanted items, None if one of them has no index."""
+    states = wanted.among if wanted.state is None else (wanted.state,)
+    return states if states and INDEXED.issuperset(states) else None
 
 
 def _joined(conditions: list[_Condition]) -> tuple[str, Values]:

@@ -1,4 +1,4 @@
-"""The SQL that keeps one row for each job, up to the mark `summed`."""
+"""The SQL that keeps one row for each job and for each minute of arrivals, up to the mark `summed`."""
 
 from collections.abc import Callable
 
@@ -10,11 +10,19 @@ WHERE seq > :after AND seq <= :through AND job_id IS NOT NULL GROUP BY job_id
 """
 
 
+COUNT_NEXT = """
+INSERT INTO arrival_minutes (minute, count)
+SELECT received_at / 60000000, count(*) FROM deliveries WHERE seq > :after AND seq <= :through GROUP BY 1
+ON CONFLICT (minute) DO UPDATE SET count = arrival_minutes.count + excluded.count
+"""
+"""A minute is a whole number of microseconds, and integers divide without a rest in both dialects."""
+
+
 class JobRowStatements:
     """The statements in one dialect, which a store runs inside its transactions.
 
-    Two follow the deliveries behind `:after` up to `:through`. The two for `:seqs` come before those deliveries are
-    removed, which say what their jobs are.
+    Two follow the deliveries behind `:after` up to `:through`, as `COUNT_NEXT` does. The two for `:seqs` come
+    before those deliveries are removed, which say what their jobs are.
     """
 
     def __init__(self, *, ends_job: str, among_seqs: Callable[[str], str]) -> None:

@@ -15,7 +15,7 @@ class JobStatements:
 
     recent_jobs = f"""
         SELECT d.seq FROM deliveries AS d
-        WHERE d.seq > ({SUMMED}) AND d.job_id IS NOT NULL
+        WHERE d.seq > ({SUMMED}) AND d.seq < :before AND d.job_id IS NOT NULL
             AND NOT EXISTS ({_NEWER})
             {{conditions}}
         ORDER BY d.seq DESC
@@ -23,7 +23,7 @@ class JobStatements:
     # A job with newer deliveries than its row knows is among the recent ones.
     older_jobs = f"""
         SELECT j.last_seq FROM jobs AS j CROSS JOIN deliveries AS d
-        WHERE d.seq = j.last_seq {{conditions}}
+        WHERE d.seq = j.last_seq AND j.last_seq < :before {{conditions}}
             AND NOT EXISTS ({_NEWER})
         ORDER BY j.last_seq DESC
     """

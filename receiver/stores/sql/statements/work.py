@@ -3,15 +3,9 @@
 from receiver.core.work_states import RUN_ENDS, SKIPPABLE
 from receiver.stores.sql.dialect import Dialect
 from receiver.stores.sql.statements.columns import ROUTED, in_states
-from receiver.stores.sql.statements.deliveries import open_seqs
+from receiver.stores.sql.statements.deliveries import INDEXED, of_states, open_seqs
 
 _NEW_DELIVERIES = f"SELECT count(*) FROM deliveries WHERE seq > ({ROUTED})"
-
-# Each state by its own index.
-_WAITING = " UNION ALL ".join(
-    f"SELECT handler, count(*) AS items FROM work_items WHERE state = '{state}' GROUP BY handler"
-    for state in SKIPPABLE
-)
 
 # The columns that `rows.work_summary` reads.
 _WORK = """
@@ -19,7 +13,7 @@ SELECT
     w.id, d.key, d.type, d.job_id, d.received_at, w.handler, w.state, w.attempts, w.lane,
     coalesce(w.due_at, w.recheck_at), w.last_error, w.note, w.heads_lane,
     h.id, h.state, (SELECT max(a.ended_at) FROM attempts AS a WHERE a.work_id = h.id)
-FROM work_items AS w JOIN deliveries AS d ON d.seq = w.delivery_seq
+FROM work_items AS w {index} JOIN deliveries AS d ON d.seq = w.delivery_seq
 LEFT JOIN work_items AS h
     ON w.state = 'queued' AND h.handler = w.handler AND h.lane = w.lane AND h.heads_lane = 1
 """
@@ -29,18 +23,23 @@ _ACTIVITY = """
 SELECT minute / :step * :step, handler, outcome, bucket, CAST(sum(count) AS bigint)
 FROM handler_minutes WHERE minute >= :since {conditions} GROUP BY 1, 2, 3, 4
 """
-ANY_ACTIVITY = "SELECT count(*) FROM (SELECT 1 FROM handler_minutes WHERE minute < :before LIMIT 1) AS old"
-FORGET_ACTIVITY = """
-DELETE FROM handler_minutes
-WHERE minute < :before AND minute < (SELECT min(minute) FROM handler_minutes) + 60
+ANY_ACTIVITY = """
+SELECT count(*) FROM (
+    SELECT minute FROM handler_minutes WHERE minute < :before
+    UNION ALL SELECT minute FROM arrival_minutes WHERE minute < :before LIMIT 1
+) AS old
 """
+FORGET_ACTIVITY = tuple(
+    f"DELETE FROM {table} WHERE minute < :before AND minute < (SELECT min(minute) FROM {table}) + 60"
+    for table in ("handler_minutes", "arrival_minutes")
+)
 
 
 class WorkStatements:
     """Statements with a gap `{conditions}` take what `filters` makes of a filter."""
 
-    work_of = f"{_WORK} WHERE w.delivery_seq = :seq ORDER BY w.id"
-    work_item = f"{_WORK} WHERE w.id = :id"
+    work_of = f"{_WORK} WHERE w.delivery_seq = :seq ORDER BY w.id".format(index="")
+    work_item = f"{_WORK} WHERE w.id = :id".format(index="")
     listing = f"{_WORK} WHERE w.id < :before {{conditions}} ORDER BY w.id DESC LIMIT :rows"
     ids = """
         SELECT w.id FROM work_items AS w JOIN deliveries AS d ON d.seq = w.delivery_seq
@@ -58,7 +57,6 @@ class HealthStatements:
     names = "SELECT name FROM handlers ORDER BY name"
     switches = "SELECT name, switch FROM handlers WHERE switch <> 'on'"
     counts = "SELECT handler, state, count(*) FROM work_items GROUP BY handler, state"
-    waiting = f"SELECT handler, sum(items) FROM ({_WAITING}) AS parts GROUP BY handler"
     latest_attempts = f"""
         SELECT a.ended_at - a.started_at
         FROM (
@@ -68,9 +66,10 @@ class HealthStatements:
         JOIN attempts AS a ON a.work_id = w.id
         WHERE a.started_at IS NOT NULL ORDER BY 1
     """
+    # In the order of the index work_failed.
     latest_error = """
         SELECT last_error, id FROM work_items
-        WHERE handler = :handler AND last_error IS NOT NULL ORDER BY id DESC LIMIT 1
+        WHERE handler = :handler AND last_error IS NOT NULL ORDER BY delivery_seq DESC, id DESC LIMIT 1
     """
 
     workers = "SELECT name, machine, pid, version, started_at, seen_at, limits FROM workers ORDER BY name"
@@ -92,6 +91,13 @@ class HealthStatements:
                 ({_NEW_DELIVERIES}),
                 (SELECT min(due_at) FROM work_items {by("work_waiting")} WHERE state = 'waiting'),
                 (SELECT received_at FROM deliveries WHERE seq > ({ROUTED}) ORDER BY seq LIMIT 1)
+        """
+        self.waiting = f"""
+            SELECT handler, count(*) FROM ({of_states(dialect, "handler", SKIPPABLE)}) AS items GROUP BY handler
+        """
+        self.counts_but_done = f"""
+            SELECT handler, state, count(*) FROM ({of_states(dialect, "handler, state", sorted(INDEXED))}) AS items
+            GROUP BY handler, state
         """
         open_deliveries = f"SELECT DISTINCT delivery_seq FROM ({open_seqs(dialect)}) AS items"
         self.unfinished = f"SELECT ({_NEW_DELIVERIES}) + (SELECT count(*) FROM ({open_deliveries}) AS unfinished)"

@@ -15,6 +15,8 @@ ADD_KEYS = "INSERT INTO delivery_keys SELECT index_key(key), seq FROM deliveries
 
 NO_JOBS = "DELETE FROM jobs"
 
+NO_MINUTES = "DELETE FROM arrival_minutes"
+
 SET_MARK = """
 INSERT INTO marks (name, value) VALUES (:name, :value) ON CONFLICT (name) DO UPDATE SET value = excluded.value
 """

@@ -46,6 +46,7 @@ class HandlerPages:
             "rows": handlers,
             "waiting": {one.name: waiting_items(one) for one in handlers},
             "use": use,
+            "of_day": (await self._parts.activity.wait())[-1].handlers,
         }
         return self._parts.pages.page(request, "handlers.html", content)
 

@@ -15,6 +15,7 @@ from receiver.core.views import job_work_counts
 from receiver.core.work import WorkFilter
 from receiver.web.console.charts import timeline
 from receiver.web.console.filters import PAGE_SIZE
+from receiver.web.console.newest_jobs import newest_jobs
 from receiver.web.console.parts import ConsoleParts, get
 
 _MAX_MARKS = 2_000
@@ -34,17 +35,17 @@ class JobListPages:
 
     async def _listing(self, request: Request) -> Response:
         query, now = self._parts.query(request), self._parts.clock.now()
-        wanted = replace(query.jobs(now), limit=PAGE_SIZE + 1)
+        wanted = query.jobs(now)
         async with self._parts.access.reading() as reports:
             if wanted.job_id is not None:
                 wanted = replace(wanted, job_id=await reports.resolve_job(wanted.job_id))
-            found = [one async for one in reports.jobs(wanted, before=query.before())]
+            found, has_more = await newest_jobs(reports, wanted, most=PAGE_SIZE, before=query.before())
         content = {
-            "rows": found[:PAGE_SIZE],
+            "rows": found,
             "warnings": {one.job_id: warnings(one, now=now) for one in found},
             "given": query.given,
             "states": list(JobState),
-            "next": query.with_values(before=found[PAGE_SIZE - 1].last_seq) if len(found) > PAGE_SIZE else None,
+            "next": query.with_values(before=found[-1].last_seq) if has_more else None,
             "first": query.with_values(before=None),
             "is_first": query.before() is None,
         }

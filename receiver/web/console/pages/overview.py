@@ -1,13 +1,16 @@
 """The first page: is all well, and what needs somebody."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from urllib.parse import urlencode
 
+from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from receiver.core.activity import MINUTE
 from receiver.core.attention import Concern, ConcernKind, concerns, late_workers, read_attention, switched_off
 from receiver.core.deliveries import DeliveryFilter
 from receiver.core.jobs import JobFilter, warnings
@@ -15,11 +18,12 @@ from receiver.core.text import literal
 from receiver.core.types import WorkState
 from receiver.core.views import waiting_items, with_subjects
 from receiver.web.console.charts import bars
+from receiver.web.console.newest_jobs import newest_jobs
 from receiver.web.console.parts import ConsoleParts, get
 from receiver.web.console.segments import segment
+from receiver.web.console.traffic import by_span, last_steps
 
 _LATEST = 12
-_MINUTE = timedelta(minutes=1)
 _HOUR = timedelta(hours=1)
 _DAY = timedelta(days=1)
 
@@ -52,24 +56,23 @@ class OverviewPage:
 
     async def _show(self, request: Request) -> Response:
         now = self._parts.clock.now()
-        handlers = await self._parts.handlers.wait()
+        handlers, activity = await self._parts.handlers.wait(), await self._parts.activity.wait()
         async with self._parts.access.reading() as reports:
             attention = await read_attention(reports, now)
             facts = await reports.facts()
             workers = await reports.workers()
-            jobs = [one async for one in reports.jobs(JobFilter(limit=_LATEST))]
+            jobs, _ = await newest_jobs(reports, JobFilter(), most=_LATEST)
             newest = [one async for one in reports.deliveries(DeliveryFilter(limit=_LATEST))]
             rows = await with_subjects(reports, newest)
-        traffic = self._parts.traffic
-        traffic.look()
+            arrived = await reports.arrivals(now - _DAY)
         content = {
-            "hour": bars(traffic.last(_HOUR, _MINUTE), step=_MINUTE),
-            "day": bars(traffic.last(_DAY, 15 * _MINUTE), step=15 * _MINUTE),
-            "is_counted": traffic.is_counted,
+            "hour": _arrivals(arrived, now, _HOUR, MINUTE),
+            "day": _arrivals(arrived, now, _DAY, 15 * MINUTE),
             "backlog": attention.backlog,
             "facts": facts,
             "handlers": handlers,
-            "activity": await self._parts.activity.wait(),
+            "activity": activity,
+            "of_day": activity[-1].handlers,
             "workers": workers,
             "late": {one.sign.name for one in workers if one.is_late(now)},
             "waiting": {one.name: waiting_items(one) for one in handlers},
@@ -89,6 +92,10 @@ class OverviewPage:
         }
         template = "overview_live.html" if request.headers.get("hx-request") else "overview.html"
         return self._parts.pages.page(request, template, content)
+
+
+def _arrivals(minutes: Mapping[datetime, int], now: datetime, span: timedelta, step: timedelta) -> Markup:
+    return bars(by_span(minutes, last_steps(now, span, step), step), step=step)
 
 
 def _link(concern: Concern) -> str:
