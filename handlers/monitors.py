@@ -70,7 +70,7 @@ def send(message: Message, ctx: Context) -> None:
     if address:
         post(address, as_chat(message), ctx)
     else:
-        ctx.log.info("%s", as_text(message))
+        ctx.log.info("%s", as_line(message))
 
 
 def page_message(event: MonitorPage) -> Message:
@@ -114,10 +114,10 @@ def changes(event: MonitorPage) -> tuple[str, ...]:
     return (*shown, f"… and {more} more") if more else tuple(shown)
 
 
-def as_text(message: Message) -> str:
-    """Return the message for a log."""
-    below = [message.reason, *message.changes] if message.reason else message.changes
-    return "\n      ".join([message.headline, *below])
+def as_line(message: Message) -> str:
+    """Return the message for a log, which shows the end of a line within a message as two characters."""
+    reason = [message.reason.rstrip(".")] if message.reason else []
+    return "; ".join([message.headline, *reason, *message.changes])
 
 
 def as_chat(message: Message) -> str:

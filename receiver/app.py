@@ -14,6 +14,7 @@ from urllib.parse import quote
 from starlette.applications import Starlette
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from receiver.alerting import alerting
 from receiver.core.clock import Clock, SystemClock
 from receiver.core.log_lines import event_log
 from receiver.core.ports.log import DeliveryLog
@@ -28,6 +29,7 @@ from receiver.routing.context import AskOnce, Clients
 from receiver.settings import Settings, load_settings
 from receiver.signals.metrics import SHARED_FOLDER
 from receiver.signals.subscribers import flush
+from receiver.signals.traces.switch import attempt_traces, delivery_traces, flush_traces
 from receiver.stores import open_store
 from receiver.web.endpoint import WebhookEndpoint
 from receiver.web.health import Liveness, Readiness
@@ -99,7 +101,11 @@ class Receiver:
                 "authentication_not_configured",
                 extra={"advice": "every delivery is accepted; set RECEIVER_SECRETS"},
             )
-        async with self._store.log() as deliveries, _open_clock(self._store, self._clock) as clock:
+        async with (
+            self._store.log() as deliveries,
+            _open_clock(self._store, self._clock) as clock,
+            alerting(self.settings, self._store, clock),
+        ):
             with ExitStack() as stack:
                 self._paths = EndpointPaths(self._open(deliveries, clock, stack))
                 try:
@@ -107,7 +113,7 @@ class Receiver:
                 finally:
                     self._paths = has_ended
                     self._webhook = None
-        await asyncio.to_thread(flush)
+        await asyncio.to_thread(_flush)
 
     def webhook(
         self, *, events: Sequence[str] = (), metadata: Mapping[str, object] | None = None
@@ -132,7 +138,14 @@ class Receiver:
             tokens=settings.plain_tokens(),
             other_secrets=settings.plain_other_secrets(),
         )
-        intake = Intake(deliveries, gate, clock, max_body=settings.max_body, max_in_flight=settings.max_in_flight)
+        intake = Intake(
+            deliveries,
+            gate,
+            clock,
+            max_body=settings.max_body,
+            max_in_flight=settings.max_in_flight,
+            traces=delivery_traces(on=settings.traces),
+        )
         stack.callback(intake.close)
         endpoints: dict[str, ASGIApp] = {
             "/healthz": Liveness(),
@@ -153,6 +166,12 @@ class Receiver:
         )
         self._webhook = endpoint
         return {**endpoints, **dict.fromkeys(_spellings(settings.path), endpoint)}
+
+
+def _flush() -> None:
+    """Wait a short time until subscribers have handled all records, and all spans are exported."""
+    flush()
+    flush_traces()
 
 
 def _spellings(path: str) -> tuple[str, str]:
@@ -206,6 +225,7 @@ async def run_worker(
         indexing(store.search, clock) if settings.search else nullcontext(),
         running_beside(_retention(settings, store, clock).run()),
         _backfilling(settings, store, queue, clock),
+        alerting(settings, store, clock, keys=queue),
     ):
         for dead in takes_over:
             await queue.expire_leases_of(dead, now=clock.steady())
@@ -225,7 +245,7 @@ async def run_worker(
             ) as opened,
         ):
             left_behind = await opened.run(stop, grace=settings.grace)
-    await asyncio.to_thread(flush)
+    await asyncio.to_thread(_flush)
     return left_behind
 
 
@@ -275,6 +295,7 @@ async def _open_worker(
             processes=processes,
             clients=clients,
             memory=memory,
+            traces=attempt_traces(on=settings.traces),
         ) as runner,
     ):
         trial = RoutingTrial(trial_processes, clock, router, handlers=settings.handlers, folder=Path.cwd())
@@ -303,12 +324,15 @@ async def open_replay(
     handlers: Sequence[Handler],
     *,
     ask_once: AskOnce,
+    clock: Clock,
     frozen: FrozenTime | None = None,
 ) -> AsyncIterator[LocalRunner]:
     """Open what these handlers of the router need to run in this process, as `open_local_runner` does."""
     async with (
         _open_clients(settings) as clients,
-        open_local_runner(router, handlers, ask_once=ask_once, clients=clients, frozen=frozen) as runner,
+        open_local_runner(
+            router, handlers, ask_once=ask_once, clock=clock, clients=clients, frozen=frozen
+        ) as runner,
     ):
         yield runner
 

@@ -6,7 +6,7 @@ import os
 import re
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from importlib.metadata import version
 from typing import Any
 
@@ -20,6 +20,7 @@ from receiver.settings import PREFIX, Settings, load_settings
 from receiver.stores import open_store
 from receiver.web.console.app import ConsoleApp
 from receiver.web.console.parts import CheckedPart, ConsoleOptions, ShownSetting
+from receiver.web.console.store_clock import StoreClock
 
 _CHECK_SECONDS = 60.0
 Check = Callable[[], Awaitable[Sequence[CheckedPart]]]
@@ -38,9 +39,9 @@ class Console:
         self, settings: Settings | None = None, *, store: Store | None = None, clock: Clock | None = None
     ) -> None:
         self.settings = settings or load_settings()
-        self._app = ConsoleApp(
-            store or open_store(self.settings.store), clock or SystemClock(), _options(self.settings)
-        )
+        opened = store or open_store(self.settings.store)
+        self._clock = StoreClock(opened, SystemClock()) if clock is None else None
+        self._app = ConsoleApp(opened, clock or self._clock or SystemClock(), _options(self.settings))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one ASGI scope."""
@@ -52,7 +53,8 @@ class Console:
     @asynccontextmanager
     async def lifespan(self, app: object = None) -> AsyncIterator[None]:
         """End streams and actions, and close the store, at the end of the block. `app` is the outer app."""
-        async with self._app.lifespan(app):
+        following = nullcontext() if self._clock is None else self._clock.following()
+        async with following, self._app.lifespan(app):
             yield
 
     def end_streams(self) -> None:
@@ -78,6 +80,7 @@ def _options(settings: Settings) -> ConsoleOptions:
         webhook_url=f"http://{settings.host}:{settings.port}{settings.path}",
         check=_one_at_a_time(check_deployment),
         sign=(lambda body: {settings.signature_header: sign(body, secrets[0])}) if secrets else None,
+        limits=settings.attention_limits(),
     )
 
 

@@ -16,6 +16,7 @@
     │   └── TooLarge                413
     ├── StoreError                  nobody at once: the store cannot do it now; try later
     │   └── Overloaded              a limit on memory is reached; answered 503 like any other store error
+    ├── AlertNotSent                nobody at once: an alert could not be posted; it is posted later
     ├── ServiceError                the caller of the service: a call failed
     │   ├── ServiceUnreachable      no answer: refused, lost, or too late
     │   ├── UnexpectedAnswer        an undocumented answer: not JSON, cut short, a redirect
@@ -121,6 +122,10 @@ class StoreError(ReceiverError):
 
 class Overloaded(StoreError):
     """This request would exceed the limit on memory in use."""
+
+
+class AlertNotSent(ReceiverError):
+    """An alert could not be posted. The text does not have its URL, which is a secret."""
 
 
 class ServiceError(ReceiverError):

@@ -1,6 +1,7 @@
 """Every example runs, by the command in its own docstring, in a folder of its own."""
 
 import asyncio
+import importlib.util
 import os
 import re
 import shlex
@@ -8,16 +9,20 @@ import shutil
 import sqlite3
 import sys
 from ast import get_docstring, parse
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager
+from datetime import timedelta
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import httpx
 import pytest
 
-from receiver import Client, sign
+from receiver import Client, sign, signals
+from receiver.core.types import DeliveryKey, HandlerName, Trigger
 from receiver.service.samples import encode, load_sample, set_value
+from tests.doubles import NOON
 from tests.service.client.stub import Connection
 from tests.service.client.stub import serving as serving_stub
 
@@ -269,6 +274,90 @@ async def test_test_own_router(folder: Path) -> None:
     assert " 4 passed" in output
 
 
+class _FakeScope:
+    """What `sentry_sdk.new_scope()` gives, as far as the example uses it."""
+
+    def __init__(self, told: list[Any]) -> None:
+        self.told = told
+        self.set_tag = self.set_context = lambda name, value: told.append((name, value))
+        self.capture_exception = told.append
+
+    def __enter__(self) -> "_FakeScope":
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+@contextmanager
+def imported(name: str) -> Iterator[ModuleType]:
+    """Import an example, and disconnect afterwards what it connects."""
+    spec = importlib.util.spec_from_file_location(f"imported_{name}", EXAMPLES / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    watched: tuple[signals.Signal[Any], ...] = (signals.work_done, signals.work_dead)
+    before = [tuple(one.subscribers) for one in watched]
+    try:
+        spec.loader.exec_module(module)
+        yield module
+    finally:
+        for signal, kept in zip(watched, before, strict=True):
+            for subscriber in [one for one in signal.subscribers if one not in kept]:
+                signal.disconnect(subscriber)
+
+
+WORK: dict[str, Any] = {
+    "work_id": 1,
+    "handler": HandlerName("save"),
+    "id": DeliveryKey("w-1"),
+    "type": "crawl.page",
+    "job_id": "j",
+    "attempt": 8,
+    "trigger": Trigger.RETRY,
+    "at": NOON,
+    "received_at": NOON,
+}
+
+
+def test_errors_to_sentry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The exception itself arrives, with the handler and the delivery beside it."""
+    told: list[Any] = []
+    fake: Any = ModuleType("sentry_sdk")
+    fake.init, fake.new_scope = lambda: told.append("init"), lambda: _FakeScope(told)
+    monkeypatch.setitem(sys.modules, "sentry_sdk", fake)
+    error = ValueError("no text")
+    with imported("errors_to_sentry"):
+        signals.work_dead.emit(signals.WorkDead(**WORK, error="ValueError: no text", exception=error))
+        assert signals.flush(timedelta(seconds=PATIENCE_SECONDS))
+
+    context = ("delivery", {"id": "w-1", "job_id": "j", "attempt": 8})
+    assert told == ["init", ("handler", "save"), ("event_type", "crawl.page"), context, error]
+
+
+def test_incidents_to_pagerduty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One is opened for a handler with dead work, and closed when the handler works again, once."""
+    posted: list[Any] = []
+
+    def post(url: str, *, json: Any, timeout: float) -> httpx.Response:
+        posted.append(json)
+        return httpx.Response(202, request=httpx.Request("POST", url))
+
+    monkeypatch.setattr(httpx, "post", post)
+    monkeypatch.setenv("PAGERDUTY_ROUTING_KEY", "the-key")
+    with imported("incidents_to_pagerduty"):
+        signals.work_done.emit(signals.WorkDone(**WORK))
+        signals.work_dead.emit(signals.WorkDead(**WORK, error="ValueError: no text"))
+        signals.work_done.emit(signals.WorkDone(**WORK))
+        signals.work_done.emit(signals.WorkDone(**WORK))
+        assert signals.flush(timedelta(seconds=PATIENCE_SECONDS))
+
+    assert [(one["event_action"], one["dedup_key"], one["routing_key"]) for one in posted] == [
+        ("trigger", "receiver/save", "the-key"),
+        ("resolve", "receiver/save", "the-key"),
+    ]
+    assert posted[0]["payload"]["summary"] == "dead in save: ValueError: no text"
+
+
 def test_every_example_is_run_here() -> None:
     """A new example needs a command in its docstring and a test above."""
     names = {path.name for path in EXAMPLES.glob("*.py")} - {"__init__.py"}
@@ -281,6 +370,8 @@ def test_every_example_is_run_here() -> None:
         "parse_event_alone.py",
         "every_operation.py",
         "test_own_router.py",
+        "errors_to_sentry.py",
+        "incidents_to_pagerduty.py",
     }
     assert all(commands_of(name) for name in names)
 

@@ -1,8 +1,7 @@
-"""Each example of a handler in the README does what the text beside it says."""
+"""Each example of a handler in the guide does what the text beside it says."""
 
 import asyncio
 import logging
-import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -22,13 +21,12 @@ from receiver.signals import contracts as signals
 from tests.doubles import body_of, delivery
 from tests.service.client.calling import Caller, Service, said
 from tests.testing.test_plugin import run_apart
+from tests.texts import ROOT, section
 from tests.workbench import MINUTE, SECOND, bench
-
-README = Path(__file__).parent.parent / "README.md"
 
 
 class Database:
-    """The resource of the README's example."""
+    """The resource of the example."""
 
     opened: "list[Database]" = []  # noqa: RUF012 - one for all
 
@@ -53,9 +51,6 @@ def example(heading: str) -> Router:
 
 def example_names(heading: str) -> dict[str, Any]:
     """Run the block under a heading as it stands; return the names it leaves."""
-    section = README.read_text(encoding="utf-8").partition(f"\n### {heading}\n")[2]
-    found = re.search(r"^```python\n(.*?)^```$", section.partition("\n#")[0], re.DOTALL | re.MULTILINE)
-    assert found, f"no example under {heading}"
     names: dict[str, Any] = {
         "__name__": "handlers",
         "router": Router(),
@@ -65,7 +60,7 @@ def example_names(heading: str) -> dict[str, Any]:
         **{name: getattr(receiver, name) for name in receiver.__all__},
         **{name: getattr(events, name) for name in events.__all__},
     }
-    exec(compile(found[1], str(README), "exec", flags=0, dont_inherit=True), names)
+    exec(compile(section(heading), heading, "exec", flags=0, dont_inherit=True), names)
     return names
 
 
@@ -221,7 +216,7 @@ async def test_signals(capsys: pytest.CaptureFixture[str]) -> None:
     finally:
         signals.work_dead.disconnect(alarm)
 
-    expected = "handlers.store gave up on extract.completed of job job: GiveUp: nobody wants it\n"
+    expected = "handlers.store gave up on extract.completed of job job\nGiveUp: nobody wants it\n"
     assert capsys.readouterr().out == expected
 
 
@@ -229,12 +224,12 @@ async def _nothing(event: events.Event) -> None:
     """Handle an event."""
 
 
-async def test_call_the_service(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_from_a_handler(monkeypatch: pytest.MonkeyPatch) -> None:
     """A changed page starts a crawl that reports to this receiver, under the delivery's key."""
     monkeypatch.setenv("RECEIVER_PUBLIC_URL", "https://hooks.example.com")
     service = Service([said(success=True, id="019f", url="https://api.example.com/v2/crawl/019f")])
     client = Caller("async", service).client
-    [crawl_again] = example("Call the service")
+    [crawl_again] = example("From a handler")
     event = events.parse_event(
         body_of("monitor.page", data=[{"url": "https://example.com/a", "status": "changed"}])
     )
@@ -249,12 +244,9 @@ async def test_call_the_service(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_test_your_handlers(tmp_path: Path) -> None:
-    """The README's test passes, given a router with a handler of that name."""
-    section = README.read_text(encoding="utf-8").partition("\n## Test your handlers\n")[2].partition("\n## ")[0]
-    found = re.search(r"^```python\n(.*?)^```$", section, re.DOTALL | re.MULTILINE)
-    assert found
-    tests = "from examples.own_router import router\n" + found[1]
+    """The test passes, given a router with a handler of that name."""
+    tests = "from examples.own_router import router\n" + section("Test your handlers")
 
-    said = run_apart(tmp_path, "", tests, "-p", "no:asyncio", "-o", f"pythonpath={README.parent}")
+    said = run_apart(tmp_path, "", tests, "-p", "no:asyncio", "-o", f"pythonpath={ROOT}")
 
     assert " 1 passed" in said, said

@@ -13,7 +13,7 @@ import pytest
 import receiver
 from receiver import events
 from tests.doubles import LONG
-from tests.test_readme import README, blocks
+from tests.texts import ROOT, blocks
 
 for checker in ("mypy", "basedpyright"):
     pytest.importorskip(checker, reason="the type checkers come with the extra `dev`")
@@ -29,7 +29,7 @@ GIVEN = {
     "FastAPI": "from fastapi import FastAPI",
     "body": "body = b'{}'",
     "receiver": "import receiver",
-    "router": "from receiver import Router\n\nrouter = Router()",
+    "router": "import receiver as package\n\nrouter = package.Router()",
     "sentry_sdk": (  # it is not installed here
         "class sentry_sdk:\n"
         "    @staticmethod\n"
@@ -40,7 +40,7 @@ GIVEN = {
     **{name: f"from receiver import {name}" for name in receiver.__all__},
     **{name: f"from receiver.events import {name}" for name in events.__all__},
 }
-"""The meaning of names that a block of the README uses and does not define."""
+"""The meaning of names that a block of README or guide uses and does not define."""
 
 BY_HAND = """
 from receiver.events import CrawlPage
@@ -96,10 +96,12 @@ def as_module(block: str) -> str:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A folder with what users write: each block of the README, the examples, and requests, right and wrong."""
-    for number, block in enumerate(blocks("python")):
-        tmp_path.joinpath(f"readme_{number}.py").write_text(as_module(block), encoding="utf-8")
-    shutil.copytree(README.parent / "examples", tmp_path / "examples", ignore=shutil.ignore_patterns("__pycache__"))
+    """A folder with what users write: each block of README and guide, examples, and requests, right and wrong."""
+    for number, (name, block) in enumerate(blocks("python")):
+        file = tmp_path / f"{name.removesuffix('.md').lower()}_{number}.py"
+        file.write_text(as_module(block), encoding="utf-8")
+    unknown = shutil.ignore_patterns("__pycache__", "errors_to_sentry.py")  # no test installs Sentry's package
+    shutil.copytree(ROOT / "examples", tmp_path / "examples", ignore=unknown)
     tmp_path.joinpath("by_hand.py").write_text(BY_HAND, encoding="utf-8")
     tmp_path.joinpath("wrong.py").write_text(WRONG, encoding="utf-8")
     return tmp_path

@@ -13,6 +13,8 @@ from receiver.cli.scaffold import env_example
 from receiver.console import shown_settings
 from receiver.errors import ConfigurationError
 from receiver.settings import Settings, export_env_file, load_reading_settings, load_settings
+from receiver.stores import open_store
+from receiver.stores.postgres.store import PostgresStore
 
 pytestmark = pytest.mark.usefixtures("bare_environment")
 
@@ -77,6 +79,14 @@ def test_the_defaults_are_the_documented_ones(monkeypatch: pytest.MonkeyPatch) -
         "metrics_token": None,
         "metrics_host": "127.0.0.1",
         "metrics_port": 9464,
+        "traces": False,
+        "alert_url": None,
+        "alert_secret": None,
+        "alert_on_dead": True,
+        "alert_quarantined": True,
+        "alert_backlog_older_than": timedelta(minutes=5),
+        "alert_no_delivery_for": None,
+        "alert_refused_more_than": None,
         "console_host": "127.0.0.1",
         "console_port": 8001,
         "console_password": None,
@@ -124,6 +134,12 @@ def test_the_defaults_are_the_documented_ones(monkeypatch: pytest.MonkeyPatch) -
         ("metrics", "true", True),
         ("metrics_host", "::1", "::1"),
         ("metrics_port", "0", 0),
+        ("traces", "true", True),
+        ("alert_on_dead", "false", False),
+        ("alert_quarantined", "false", False),
+        ("alert_backlog_older_than", "1h", timedelta(hours=1)),
+        ("alert_no_delivery_for", "1d", timedelta(days=1)),
+        ("alert_refused_more_than", "0", 0),
     ],
 )
 def test_every_setting_is_read_from_the_environment(
@@ -446,12 +462,14 @@ def test_another_env_file_can_be_named(bare_environment: Path) -> None:
     assert f"unknown setting RECEIVER_PORTS in {other}" in refusal(other)
 
 
-def test_port_and_database_url_of_the_platform_are_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("url", ["postgres://u:p@h/d", "postgresql://u:p@h/d", "postgresql+psycopg://u:p@h/d"])
+def test_port_and_database_url_of_the_platform_are_defaults(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
     """`$PORT` and a PostgreSQL `$DATABASE_URL` apply if our own variables are not set."""
     monkeypatch.setenv("PORT", "9001")
-    monkeypatch.setenv("DATABASE_URL", "postgres://u:p@h/d")
+    monkeypatch.setenv("DATABASE_URL", url)
     settings = load_settings()
-    assert (settings.port, settings.store) == (9001, "postgres://u:p@h/d")
+    assert (settings.port, settings.store) == (9001, url)
+    assert isinstance(open_store(settings.store), PostgresStore)
 
     monkeypatch.setenv("RECEIVER_PORT", "9002")
     monkeypatch.setenv("RECEIVER_STORE", "sqlite:///own.db")
@@ -469,7 +487,7 @@ def test_the_env_file_overrides_the_variables_of_the_platform(
     assert load_settings().port == 9003
 
 
-@pytest.mark.parametrize("url", ["mysql://h/d", "sqlite:///other.db", "", "postgresql"])
+@pytest.mark.parametrize("url", ["mysql://h/d", "sqlite:///other.db", "", "postgresql", "postgres+x"])
 def test_a_database_url_of_another_kind_is_ignored(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
     """It belongs to another program."""
     monkeypatch.setenv("DATABASE_URL", url)

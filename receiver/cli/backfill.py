@@ -16,9 +16,8 @@ from receiver.cli.common.output import note, write_json
 from receiver.cli.common.progress import progress
 from receiver.cli.common.service_calls import open_client
 from receiver.cli.common.service_jobs import Unknown, events_of, resolve, unknown_options
-from receiver.cli.common.store import open_controls, open_reports
+from receiver.cli.common.store import clock_of, configured_store, open_controls, open_reports
 from receiver.core.bulk import Imported
-from receiver.core.clock import SystemClock
 from receiver.core.jobs import JobFilter
 from receiver.core.ports.reports import Reports
 from receiver.core.text import counted, escape_controls
@@ -199,12 +198,16 @@ async def _import(settings: Settings, jobs: Sequence[Compared], spool: Spool, co
         one.imported += list(await controls.import_deliveries(part)).count(AppendOutcome.ACCEPTED)
 
     try:
-        async with open_controls(settings) as controls, open_reports(settings) as reports:
+        async with (
+            open_controls(settings) as controls,
+            open_reports(settings) as reports,
+            clock_of(configured_store(settings)) as clock,
+        ):
             with progress("imported", count) as advance:
                 for one in jobs:
                     if one.missing is None:
                         continue
-                    parts = to_import(one.missing, spool, reports, SystemClock(), origin=Origin.BACKFILL)
+                    parts = to_import(one.missing, spool, reports, clock, origin=Origin.BACKFILL)
                     async for part in parts:
                         await to_its_end(step(one, part))
                         advance(len(part))

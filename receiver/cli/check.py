@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import click
 
+from receiver.alerting import alert_kinds, open_poster
 from receiver.cli.common.exit_codes import OK, exit_code
 from receiver.cli.common.filter_options import json_option
 from receiver.cli.common.handler_code import import_router
@@ -22,6 +23,8 @@ from receiver.core.text import counted
 from receiver.errors import ConfigurationError, ReceiverError
 from receiver.service.extras import require_emulator
 from receiver.settings import PREFIX, Settings, export_env_file, load_settings
+from receiver.signals.traces.contracts import ADVICE
+from receiver.signals.traces.switch import switch_on
 from receiver.stores import open_store
 
 
@@ -44,20 +47,22 @@ def check(as_json: bool, **flags: object) -> int:
     codes = [
         _result(tell, "security", lambda: _check_security(settings)),
         _result(tell, "metrics", lambda: _check_metrics(settings)),
+        _result(tell, "traces", lambda: _check_traces(settings)),
+        _result(tell, "alerts", lambda: _check_alerts(settings)),
         _result(tell, "store", lambda: asyncio.run(_check_store(settings))),
         _result(tell, "search", lambda: asyncio.run(_check_search(settings))),
         _result(tell, "handlers", lambda: _check_handlers(settings)),
         _result(tell, "service", lambda: _check_service(settings)),
         _result(tell, "emulator", _check_emulator),
     ]
-    if codes[2] == OK and (store := _current_store(settings)):
+    if codes[4] == OK and (store := _current_store(settings)):
         codes.append(_result(tell, "workers", lambda: asyncio.run(_check_workers(store))))
     if advice := settings.webhook_advice():
         tell("note", advice, OK)
     if max(codes) == OK and _current_store(settings):
         for text in asyncio.run(_left_waiting(settings)):
             tell("note", text, OK)
-    if codes[2] == OK:
+    if codes[4] == OK:
         for text in asyncio.run(open_store(settings.store).health_notes()):
             tell("note", text, OK)
     return max(codes)
@@ -106,6 +111,23 @@ def _check_metrics(settings: Settings) -> str:
     settings.require_safe_metrics()
     who = "requests with the token" if settings.metrics_token else "this machine only; behind a proxy set a token"
     return f"at /metrics of the endpoint, and of a worker on port {settings.metrics_port}, for {who}"
+
+
+def _check_traces(settings: Settings) -> str:
+    if not settings.traces:
+        return f"are off; {PREFIX}TRACES=true sends them by OpenTelemetry"
+    if not switch_on():
+        return f"are on, but nothing is installed that takes them: {ADVICE}"
+    return "are sent as the variables of OpenTelemetry (OTEL_…) say"
+
+
+def _check_alerts(settings: Settings) -> str:
+    if settings.alert_url is None:
+        return f"are off; {PREFIX}ALERT_URL posts them to a chat"
+    kinds = ", ".join(sorted(kind.value.replace("_", " ") for kind in alert_kinds(settings)))
+    signed = "without signature" if settings.alert_secret is None else "signed"
+    host = open_poster(settings, SystemClock()).host
+    return f"are posted to {host}, {signed}, about: {kinds}; `receiver alerts test` posts one"
 
 
 async def _check_store(settings: Settings) -> str:

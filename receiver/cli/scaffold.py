@@ -1,19 +1,14 @@
 """The files of a new deployment: handlers with a test, files to run it with, and every setting with its default."""
 
 from collections.abc import Iterator
-from datetime import timedelta
 from importlib import resources
 from importlib.metadata import version
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
-from pydantic.fields import FieldInfo
-
-from receiver.core.durations import in_words
-from receiver.core.sizes import written_size
 from receiver.errors import ConfigurationError
 from receiver.settings import PLACEHOLDER, PREFIX, Settings
-from receiver.settings.values import READ_SIZE
+from receiver.settings.reference import default_text
 
 _HIDDEN = ("dockerignore",)
 """Files whose names begin with a dot in a deployment."""
@@ -111,14 +106,3 @@ def _with_database(lines: list[str]) -> str:
     store = f"# {PREFIX}STORE="
     at = next(at for at, line in enumerate(lines) if line.startswith(store))
     return "\n".join(lines[:2]) + "\n" + _POSTGRES_LINES + "\n".join(lines[2 : at - 1] + lines[at + 1 :]) + "\n"
-
-
-def default_text(field: FieldInfo) -> str:
-    """Return the default of a setting as people write it: empty if there is none or if the machine decides."""
-    if field.default_factory or field.default in (None, ()):
-        return ""
-    if READ_SIZE in field.metadata:
-        return written_size(field.default)
-    if isinstance(field.default, timedelta):
-        return in_words(field.default)
-    return str(field.default).lower() if isinstance(field.default, bool) else str(field.default)

@@ -18,6 +18,7 @@ from click.shell_completion import CompletionItem
 from receiver.cli.common.exit_codes import FAILED, OK
 from receiver.cli.common.filter_options import json_option, text
 from receiver.cli.common.names import completed
+from receiver.cli.common.numbers import WholeNumber
 from receiver.cli.common.output import flush, note, write_json, write_line
 from receiver.core.clock import Clock, SystemClock
 from receiver.core.envelope import read_envelope
@@ -194,18 +195,18 @@ def _complete_sample(_: click.Context, __: click.Parameter, incomplete: str) -> 
     "needs a + before PATH.",
 )
 @click.option(
-    "--count", type=click.IntRange(min=1), metavar="N", default=1, show_default=True, help="Send it N times."
+    "--count", type=WholeNumber(min=1), metavar="N", default=1, show_default=True, help="Send it N times."
 )
 @click.option("--rate", type=checked_rate, metavar="R", help="Deliveries per second, evenly spaced.")
 @click.option(
     "--concurrency",
-    type=click.IntRange(min=1),
+    type=WholeNumber(min=1),
     metavar="N",
     help=f"Requests at one time.  [default: 1, in order; with --rate {MAX_CONCURRENT}]",
 )
 @click.option(
     "--pages",
-    type=click.IntRange(min=0),
+    type=WholeNumber(min=0),
     metavar="N",
     help=f"Pages of a whole job, or actions of an agent.  [default: {_DEFAULT_PAGES}]",
 )

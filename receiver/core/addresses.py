@@ -3,7 +3,13 @@
 import ipaddress
 import re
 
+_POSTGRES = re.compile(r"postgres(ql)?(\+\w+)?")
 _SCHEMA = re.compile(r"(?:^|&)(schema=\w+)(?:&|$)")
+
+
+def is_postgres(url: str) -> bool:
+    """Tell whether an address is one of PostgreSQL. SQLAlchemy's name a driver too, as in `postgresql+psycopg://`."""
+    return _POSTGRES.fullmatch(url.partition(":")[0]) is not None
 
 
 def is_loopback(host: str) -> bool:

@@ -63,6 +63,12 @@ class SystemClock:
         """
         return datetime.fromtimestamp(time.monotonic(), UTC) if sys.platform == "linux" else self.now()
 
+    def steady_with_sleep(self) -> datetime:
+        """Return the same with the time for which the machine was suspended, as far as its system tells."""
+        if sys.platform != "linux":
+            return self.steady()
+        return datetime.fromtimestamp(time.clock_gettime(time.CLOCK_BOOTTIME), UTC)
+
     def call_later(self, duration: timedelta, callback: Callable[[], None]) -> Timer:
         """Call `callback` when `duration` has passed."""
         return asyncio.get_running_loop().call_later(duration.total_seconds(), callback)
@@ -74,14 +80,6 @@ class SystemClock:
     def block(self, duration: timedelta) -> None:
         """Block the thread until `duration` has passed."""
         time.sleep(duration.total_seconds())
-
-
-def time_asleep() -> timedelta:
-    """Return how long the machine has been suspended since it started, as far as its system tells."""
-    if sys.platform != "linux":
-        return timedelta(0)
-    asleep = time.clock_gettime(time.CLOCK_BOOTTIME) - time.clock_gettime(time.CLOCK_MONOTONIC)
-    return timedelta(seconds=round(asleep, 3))  # the two are not read at the same moment
 
 
 class FastClock:

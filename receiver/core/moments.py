@@ -30,6 +30,11 @@ def parse_moment(written: str, now: datetime) -> datetime:
         ) from None
 
 
+def depends_on_now(written: str) -> bool:
+    """Tell whether the moment of a text is another one tomorrow."""
+    return is_duration(written) or _YEARLESS.fullmatch(written) is not None
+
+
 def _last_such(written: str, now: datetime) -> datetime:
     """Return the last moment up to now with this month, day and time; raise ValueError if there is no such day."""
     latest = now.astimezone().year

@@ -1,14 +1,21 @@
-"""Signatures of deliveries: HMAC-SHA256 over the raw body, written `sha256=<64 lower-case hex digits>`.
+"""Signatures: those of deliveries, and those of the webhooks that we send ourselves.
+
+Deliveries are signed by HMAC-SHA256 over the raw body, written `sha256=<64 lower-case hex digits>`.
 
 The key is the secret's UTF-8 text, as the service's webhook documentation says. A comparison takes the same time
 for every wrong value.
 """
 
+import base64
 import hmac
 import re
 from collections.abc import Sequence
 
 _PREFIX = "sha256="
+_STANDARD_PREFIX = "whsec_"
+_STANDARD_KEY_BYTES = (24, 64)
+"""Standard Webhooks, "Signature scheme":
+https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md"""
 _FORM = re.compile(r"sha256=[0-9a-f]{64}")
 
 
@@ -43,3 +50,17 @@ def token_matches(token: str, tokens: Sequence[str]) -> bool:
     for known in tokens:
         matched |= hmac.compare_digest(known.encode(), sent)
     return matched
+
+
+def standard_key(secret: str) -> bytes:
+    """Return the key of a secret of Standard Webhooks; ValueError if it is not one."""
+    key = base64.b64decode(secret.removeprefix(_STANDARD_PREFIX), validate=True)
+    if not _STANDARD_KEY_BYTES[0] <= len(key) <= _STANDARD_KEY_BYTES[1]:
+        raise ValueError("the key has the wrong length")
+    return key
+
+
+def sign_standard(body: bytes, secret: str, *, message_id: str, timestamp: int) -> str:
+    """Return `webhook-signature` for a webhook with this id and time in seconds."""
+    signed = f"{message_id}.{timestamp}.".encode() + body
+    return "v1," + base64.b64encode(hmac.digest(standard_key(secret), signed, "sha256")).decode()

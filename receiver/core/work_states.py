@@ -2,7 +2,7 @@
 
 The rules of this file. A work item is in one state of `WorkState`. It changes its state only for a `Cause`, and
 `MOVES` names the state that follows. A cause that the table does not name for a state is refused and changes
-nothing. Everything else here is read from the table: sets of states, the picture in the README, and the checks that
+nothing. Everything else here is read from the table: sets of states, the table in the guide, and the checks that
 the tests make on every store.
 
 The theory:
@@ -25,6 +25,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from types import MappingProxyType
 
+from receiver.core.markdown import table
 from receiver.core.types import WorkState
 
 
@@ -181,3 +182,9 @@ def _arrows() -> Iterator[str]:
         causes.setdefault((before, after), []).append(cause)
     for (before, after), labels in causes.items():
         yield f"    {before or '[*]'} --> {after}: {', '.join(labels)}"
+
+
+def state_table() -> str:
+    """Return the table as Markdown, for the guide."""
+    rows = [(before or "", cause, after, cause.meaning) for (before, cause), after in MOVES.items()]
+    return table(("state", "cause", "next state", "meaning"), rows)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from receiver.core.claims import WorkItem
-from receiver.core.clock import SystemClock
+from receiver.core.clock import Clock
 from receiver.core.deliveries import StoredDelivery
 from receiver.core.rules import Result
 from receiver.core.tracebacks import traceback_of
@@ -114,6 +114,7 @@ async def open_local_runner(
     handlers: Sequence[Handler],
     *,
     ask_once: AskOnce,
+    clock: Clock,
     clients: Clients | None = None,
     frozen: FrozenTime | None = None,
 ) -> AsyncIterator[LocalRunner]:
@@ -125,7 +126,5 @@ async def open_local_runner(
     router.check()
     resources = needed_by([handler.needs for handler in handlers], router.resources)
     now = None if frozen is None else frozen.now
-    async with open_runner(
-        SystemClock(), resources, threads=1, ask_once=ask_once, clients=clients, told_now=now
-    ) as runner:
+    async with open_runner(clock, resources, threads=1, ask_once=ask_once, clients=clients, told_now=now) as runner:
         yield LocalRunner(handlers, runner, before_call=None if frozen is None else frozen.move_to)

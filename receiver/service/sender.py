@@ -17,6 +17,7 @@ from receiver.core.lenient_json import NotJson, load_json
 from receiver.core.signing import sign
 from receiver.errors import ConfigurationError
 from receiver.service.schedule import SERVICE
+from receiver.signals.traces.switch import call_span
 
 MAX_ANSWER_BYTES = 64 * 1024
 _PIECES = 8
@@ -179,7 +180,10 @@ class Sender:
         request = self._client.build_request("POST", self._url, content=content, headers=headers)
         try:
             async with time_limit(self._clock, self._timeout):
-                response = await self._client.send(request, stream=True)
+                with call_span("POST", str(request.url), request.headers) as span:
+                    response = await self._client.send(request, stream=True)
+                    if span is not None:
+                        span.note_status(response.status_code)
             return await self._read(response, seconds())
         except TimeoutError:
             waited = f"{self._timeout.total_seconds():g} s"

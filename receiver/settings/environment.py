@@ -12,6 +12,7 @@ from dotenv import dotenv_values
 from dotenv.parser import parse_stream
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
 
+from receiver.core.addresses import is_postgres
 from receiver.core.text import did_you_mean
 from receiver.errors import ConfigurationError
 
@@ -59,7 +60,7 @@ class PlatformSource(PydanticBaseSettingsSource):
         if port := os.environ.get("PORT"):
             found["port"] = port
         database = os.environ.get("DATABASE_URL", "")
-        if database.startswith(("postgres://", "postgresql://")):
+        if "://" in database and is_postgres(database):
             found["store"] = database
         return found
 

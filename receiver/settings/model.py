@@ -11,6 +11,7 @@ from pydantic import Field, SecretStr, ValidationError, field_serializer, model_
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from receiver.core.addresses import is_loopback, is_private, shown_address
+from receiver.core.attention import AttentionLimits
 from receiver.core.memory import memory_limit
 from receiver.core.refusals import plain_reason
 from receiver.core.sizes import written_size
@@ -19,6 +20,7 @@ from receiver.service.schedule import SERVICE
 from receiver.settings.environment import PREFIX, PlatformSource, WithoutLinks, refuse_unknown_names, variable_of
 from receiver.settings.values import (
     Age,
+    AlertUrl,
     BearerToken,
     HeaderName,
     LogLevel,
@@ -26,6 +28,7 @@ from receiver.settings.values import (
     Seconds,
     SecretList,
     Size,
+    StandardSecret,
     UrlPath,
     is_utf8,
 )
@@ -127,6 +130,25 @@ class Settings(BaseSettings):
     metrics_port: int = Field(
         9464, ge=0, le=65535, description="Port on which a worker serves its metrics; 0 for a free one"
     )
+    traces: bool = Field(False, description="Send traces by OpenTelemetry, set up by OTEL_ variables; extra `otel`")
+
+    alert_url: AlertUrl | None = Field(
+        None, description="Where alerts are posted: the webhook URL of a chat, or any other; no alerts if unset"
+    )
+    alert_secret: StandardSecret | None = Field(
+        None, description="Secret that signs alerts by Standard Webhooks, such as whsec_ and base64"
+    )
+    alert_on_dead: bool = Field(True, description="Alert about dead work items")
+    alert_quarantined: bool = Field(True, description="Alert about requests in quarantine")
+    alert_backlog_older_than: Age = Field(
+        timedelta(minutes=5), description="Alert when work has been due for longer; the console shows it too"
+    )
+    alert_no_delivery_for: Age | None = Field(
+        None, description="Alert when no delivery has come for longer; the console shows it too"
+    )
+    alert_refused_more_than: int | None = Field(
+        None, ge=0, description="Alert when more requests than this were refused in 10 minutes"
+    )
 
     console_host: str = Field("127.0.0.1", description="Address on which the console listens")
     console_port: int = Field(8001, ge=0, le=65535, description="Port of the console; 0 for a free one")
@@ -190,6 +212,8 @@ class Settings(BaseSettings):
             yield f"{PREFIX}TOKENS and {PREFIX}TOKEN_HEADER belong together: set both or neither"
         if self.path in ("/healthz", "/readyz"):
             yield f"{PREFIX}PATH must not be the path of a health check"
+        if self.alert_secret is not None and self.alert_url is None:
+            yield f"{PREFIX}ALERT_SECRET needs {PREFIX}ALERT_URL"
         if self.backfill and self.api_key is None:
             yield f"{PREFIX}BACKFILL needs {PREFIX}API_KEY"
         if self.metrics and self.path == "/metrics":
@@ -237,7 +261,7 @@ class Settings(BaseSettings):
 
     def plain_other_secrets(self) -> tuple[str, ...]:
         """Return the other secrets in the clear, only for masking them in kept headers."""
-        others = (self.metrics_token, self.api_key, self.console_password)
+        others = (self.metrics_token, self.api_key, self.console_password, self.alert_url, self.alert_secret)
         return tuple(other.get_secret_value() for other in others if other is not None)
 
     def plain_metrics_token(self) -> str | None:
@@ -247,6 +271,10 @@ class Settings(BaseSettings):
     def plain_console_password(self) -> str | None:
         """Return the password of the console in the clear, for comparing only."""
         return None if self.console_password is None else self.console_password.get_secret_value()
+
+    def attention_limits(self) -> AttentionLimits:
+        """Return from when on something needs somebody."""
+        return AttentionLimits(self.alert_backlog_older_than, self.alert_no_delivery_for)
 
     def plain_api_key(self) -> str:
         """Return the service's key in the clear, for a client only. Raises NoApiKey if it is not set."""

@@ -4,11 +4,14 @@ import json
 import re
 from datetime import timedelta
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 from pydantic_settings import NoDecode
 
+from receiver.core.addresses import is_loopback, is_private
 from receiver.core.durations import MAX_DURATION, parse_duration
+from receiver.core.signing import standard_key
 from receiver.core.sizes import parse_size
 
 PLACEHOLDER = "the-webhook-secret-of-your-account"
@@ -43,6 +46,31 @@ def _usable(values: tuple[SecretStr, ...]) -> tuple[SecretStr, ...]:
 def _sendable(value: SecretStr) -> SecretStr:
     if not re.fullmatch(r"[A-Za-z0-9._~+/-]+=*", value.get_secret_value()):  # RFC 6750, section 2.1
         raise ValueError("a bearer token may have only letters, digits and the characters . _ ~ + / -")
+    return value
+
+
+def _alert_url(value: SecretStr) -> SecretStr:
+    try:
+        parts = urlsplit(value.get_secret_value())
+        host, _ = parts.hostname or "", parts.port
+    except ValueError:
+        raise ValueError("this is not a URL") from None
+    if parts.username or parts.password:
+        raise ValueError("the URL must not contain a user or password; sign alerts with ALERT_SECRET")
+    inside = is_private(host) or is_loopback(host)
+    if not host or not (parts.scheme == "https" or (parts.scheme == "http" and inside)):
+        raise ValueError("the URL must begin with https://, or with http:// for a host in your own network")
+    return value
+
+
+def _standard_secret(value: SecretStr) -> SecretStr:
+    try:
+        standard_key(value.get_secret_value())
+    except ValueError:
+        raise ValueError(
+            "the secret must be base64 of 24 to 64 bytes, such as `openssl rand -base64 32` prints; whsec_ may "
+            "stand before it"
+        ) from None
     return value
 
 
@@ -99,6 +127,10 @@ Seconds = Annotated[timedelta, BeforeValidator(_seconds), Field(gt=timedelta(0),
 """A short duration, such as 5s; a number without a unit is in seconds."""
 Age = Annotated[timedelta, BeforeValidator(parse_duration), Field(gt=timedelta(0), le=MAX_DURATION)]
 """A long duration, such as 90d; a number without a unit is refused."""
+AlertUrl = Annotated[SecretStr, AfterValidator(_alert_url)]
+"""A URL that is a secret: whoever knows the webhook URL of a chat can write there."""
+StandardSecret = Annotated[SecretStr, AfterValidator(_standard_secret)]
+"""A secret of Standard Webhooks."""
 READ_SIZE = BeforeValidator(_bytes)
 """In the metadata of every field that is a size."""
 Size = Annotated[int, READ_SIZE, Field(gt=0)]

@@ -1,5 +1,6 @@
 """Choose a store by its address."""
 
+from receiver.core.addresses import is_postgres
 from receiver.core.ports.store import Store
 from receiver.errors import ConfigurationError
 
@@ -26,7 +27,7 @@ def open_store(url: str, *, in_process: bool = False) -> Store:
         from receiver.stores.sqlite.store import SqliteStore  # with its driver, which parsing an event needs not
 
         return SqliteStore(url)
-    if scheme in ("postgres", "postgresql"):
+    if is_postgres(url):
         try:
             from receiver.stores.postgres.store import PostgresStore  # with its driver, which is an extra
         except ImportError:

@@ -7,7 +7,8 @@ from typing import Any
 from receiver.core.ports.store import Store
 from receiver.errors import ConfigurationError
 from receiver.stores import open_store
-from receiver.stores.sql.copying import CopySide
+from receiver.stores.sql.copying import SOURCE, TARGET, CopySide
+from receiver.stores.sql.named_errors import errors_of
 
 
 @asynccontextmanager
@@ -19,15 +20,23 @@ async def open_copy(source: str, target: str, *, create: bool = True) -> AsyncIt
     if source == target:
         raise ConfigurationError("the source and the target are the same store")
     async with AsyncExitStack() as stack:
-        reading = await stack.enter_async_context(_store(source).reports())
-        store = _store(target)
-        if create:
-            async with store.log():
-                pass
-            writing: Any = await stack.enter_async_context(store.controls())
-        else:
-            writing = await stack.enter_async_context(store.reports())
+        with errors_of(SOURCE):
+            reading = await stack.enter_async_context(_store(source).reports())
+        with errors_of(TARGET):
+            writing = await stack.enter_async_context(_opened(_store(target), create=create))
         yield _side(source, reading), _side(target, writing)
+
+
+@asynccontextmanager
+async def _opened(store: Store, *, create: bool) -> AsyncIterator[Any]:
+    if not create:
+        async with store.reports() as reports:
+            yield reports
+        return
+    async with store.log():
+        pass
+    async with store.controls() as controls:
+        yield controls
 
 
 def _store(url: str) -> Store:

@@ -13,6 +13,7 @@ from receiver.routing import Handler, Router
 from receiver.routing.context import Clients
 from receiver.routing.resources import needed_by, require_given
 from receiver.settings import Settings
+from receiver.signals.traces.switch import attempt_traces
 from receiver.testing.clock import SteppedClock, turns
 from receiver.testing.routers import require_router
 from receiver.worker import Worker, WorkerLimits, ask_store, open_runner
@@ -134,6 +135,7 @@ async def working(
         ask_once=ask_store(queue),
         given=given,
         clients=clients,
+        traces=attempt_traces(on=settings.traces),
     ) as runner:
         worker = Worker(
             watched_queue,

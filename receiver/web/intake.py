@@ -27,6 +27,7 @@ from receiver.signals.contracts import (
     delivery_duplicated,
     delivery_refused,
 )
+from receiver.signals.traces.contracts import DeliveryTraces, Stored
 
 log = event_log(__name__)
 
@@ -38,9 +39,6 @@ _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 _PER_REQUEST = 4096
 """Bytes that a request needs besides its body: for its headers, its task and its place in the queue."""
 _LONG_BODY = 256 * 1024
-
-Stored = Callable[[asyncio.Future[Receipt]], None]
-"""Takes the future of a delivery that is durable or has failed."""
 
 
 def _retrieve_exception(stored: asyncio.Future[Receipt]) -> None:
@@ -183,8 +181,16 @@ class Intake:
     """Number of authentic bodies without an envelope that were stored in quarantine since the start."""
 
     def __init__(
-        self, deliveries: DeliveryLog, gate: Authenticator, clock: Clock, *, max_body: int, max_in_flight: int
+        self,
+        deliveries: DeliveryLog,
+        gate: Authenticator,
+        clock: Clock,
+        *,
+        max_body: int,
+        max_in_flight: int,
+        traces: DeliveryTraces | None = None,
     ) -> None:
+        self._traces = traces
         self._log = deliveries
         self._gate = gate
         self._clock = clock
@@ -273,6 +279,8 @@ class Intake:
             refused: asyncio.Future[Receipt] = asyncio.ensure_future(_refuse(written, Malformed(examined.detail)))
             refused.add_done_callback(then)
             return refused
+        if self._traces is not None:
+            examined, then = self._traces.follow(examined, then)
         appended = self._log.append(examined)
         # One callback for all: each is a turn of the event loop for itself.
         appended.add_done_callback(functools.partial(self._settle, examined, admission, then))

@@ -10,6 +10,7 @@ from receiver.core.clock import Clock
 from receiver.core.ports.queue import OnceKeys
 from receiver.routing.context import AskOnce, Clients
 from receiver.routing.resources import Resource, open_resources
+from receiver.signals.traces.contracts import AttemptTraces
 from receiver.worker.memory_budget import MemoryBudget
 from receiver.worker.process_pool import Processes
 from receiver.worker.runner import NO_RESOURCES, Runner
@@ -28,6 +29,7 @@ async def open_runner(
     clients: Clients | None = None,
     told_now: Callable[[], datetime] | None = None,
     memory: MemoryBudget | None = None,
+    traces: AttemptTraces | None = None,
 ) -> AsyncIterator[Runner]:
     """Open a runner with its own threads and these resources, which are closed with the block.
 
@@ -45,6 +47,7 @@ async def open_runner(
                 clients=clients,
                 told_now=told_now,
                 memory=memory,
+                traces=traces,
             )
     finally:
         pool.stop()

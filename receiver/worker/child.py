@@ -72,6 +72,10 @@ def _function(call: FunctionCall) -> Callable[[], object]:
     function = attrgetter(call.qualname)(importlib.import_module(call.module))
     events = [read_event(source) for source in call.sources]
     attempt_fields.set(lambda: call.log_fields)  # this process runs one call at a time
+    if call.trace:
+        from receiver.signals.traces.starting import traced  # loads OpenTelemetry
+
+        function = traced(function, call.trace)
     return lambda: require_done(function(events if call.batched else events[0]))
 
 

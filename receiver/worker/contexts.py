@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from receiver.core.deliveries import StoredDelivery
+from receiver.core.trace_context import as_sent
 from receiver.routing import Handler
 from receiver.routing.context import AskOnce, BatchContext, Clients, Context, DeliveryInfo, HandlerLog, Services
 from receiver.worker.attempts import Claimed, log_fields
@@ -57,7 +58,7 @@ def _info(stored: StoredDelivery) -> DeliveryInfo:
     return DeliveryInfo(
         id=delivery.key,
         received_at=delivery.received_at,
-        headers=delivery.headers,
+        headers=as_sent(delivery.headers),
         duplicates=stored.duplicates,
         size=len(delivery.body),
     )

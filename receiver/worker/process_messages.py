@@ -3,7 +3,7 @@
 import pickle
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from receiver.core.deliveries import StoredDelivery
@@ -25,7 +25,7 @@ class Paths:
 class FunctionCall:
     """To a process: call this function with the event of the delivery, or with a list of events if `batched`.
 
-    `log_fields` name the attempt in its log lines.
+    `log_fields` name the attempt in its log lines. `trace` is the trace of the call, empty without traces.
     """
 
     module: str
@@ -33,6 +33,7 @@ class FunctionCall:
     batched: bool
     sources: tuple[StoredDelivery, ...]
     log_fields: Mapping[str, object]
+    trace: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from receiver.events import Event
 from receiver.routing import Handler
 from receiver.routing.context import AskOnce, Clients
 from receiver.routing.policies import RunsIn
+from receiver.signals.traces.contracts import AttemptTraces
 from receiver.worker.attempts import Claimed, Ended, log_fields
 from receiver.worker.contexts import ContextFactory
 from receiver.worker.deadline import Deadline
@@ -67,12 +68,14 @@ class Runner:
         clients: Clients | None = None,
         told_now: Callable[[], datetime] | None = None,
         memory: MemoryBudget | None = None,
+        traces: AttemptTraces | None = None,
     ) -> None:
         """`resources` are given to handlers by type; `ask_once` and `clients` are for their contexts.
 
         `told_now` is the time that handlers see, if it is not the clock's. `memory` is what all events that run or
-        are routed in this process share.
+        are routed in this process share. `traces` makes a span for each call.
         """
+        self._traces = traces
         self._memory = memory or MemoryBudget()
         self._clock = clock
         self._threads = ThreadResults(threads)
@@ -86,13 +89,26 @@ class Runner:
         """Run one attempt at one work item, as `run_batch` does."""
         return (await self.run_batch((claimed,)))[0]
 
-    async def run_batch(self, batch: Sequence[Claimed]) -> Sequence[Ended]:
+    def run_batch(self, batch: Sequence[Claimed]) -> Coroutine[Any, Any, Sequence[Ended]]:
         """Run one attempt at work items of one handler, in one call; return their ends in order.
 
         A handler without `batch` takes one item. Whatever the handler does is a result: this raises only
         CancelledError, and only when the worker cancels it. All items that the handler was given have the same
         end. If a call with more than one item failed, each is tried again alone: the error may be about one only.
         """
+        # Not a coroutine of its own, which would cost a busy worker two hundredths of its time.
+        if self._traces is None:
+            return self._run_within_memory(batch)
+        return self._run_traced(self._traces, batch)
+
+    async def _run_traced(self, traces: AttemptTraces, batch: Sequence[Claimed]) -> Sequence[Ended]:
+        with traces.span([one.item for one in batch]) as span:
+            ends = await self._run_within_memory(batch)
+            worst = next((one for one in ends if one.raised is not None), ends[0])
+            span.note_end(worst.attempt, worst.error)
+            return ends
+
+    async def _run_within_memory(self, batch: Sequence[Claimed]) -> Sequence[Ended]:
         memory = sum([claim_on_memory(one.item.source.delivery.body) for one in batch if one.event is None])
         if not memory:
             return await self._run_batch(batch, costly=False)
@@ -194,6 +210,7 @@ class Runner:
             handler.batch is not None,
             tuple([one.item.source for one in claimed]),
             log_fields(claimed),
+            {} if self._traces is None else self._traces.fields(),
         )
         running = self._processes.run(call, deadline.start)
         await within(deadline, running, "and its process was killed", started=False)

@@ -20,7 +20,7 @@ HandlerCall = tuple[Claimed, ...]
 _CLAIMED_PER_SLOT = 4
 _MIN_CLAIMED = 64
 """A queue may claim this many work items per slot, and at least this many, so that one transaction fetches many."""
-_QUICK = timedelta(milliseconds=25)
+_QUICK = timedelta(milliseconds=100)
 """A queue that settles as many work items as it may claim within this time may claim twice as many, up to its share
 of all: four times as large, the transactions of a busy worker take half of the time for each item. A queue that
 takes four times as long may claim half as many, so that it keeps little from other workers."""

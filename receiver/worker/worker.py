@@ -5,7 +5,7 @@ import random
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from receiver.core.claims import ClaimLimits, HandlerClaim, Lease, WorkItem
@@ -194,12 +194,13 @@ class Worker:
 
     async def _fetch(self, claims: Sequence[HandlerClaim]) -> bool:
         """Claim and route as much as the queues take. Return whether there may be more at once."""
+        steady = self._clock.steady()  # by a later moment the claim could take what this worker is still running
         await self._leases.renew_if_late()
-        lease, steady = self._leases.new_lease(), self._clock.steady()
+        lease = self._leases.new_lease()
         await self._check(claims)
         if self._isolation.may_start(steady, idle=not self._leases):
             suspect = ClaimLimits(1, self._max_bytes, starting=1, suspects=True)
-            if not await self._claim(claims, suspect, lease):
+            if not await self._claim(claims, suspect, lease, steady):
                 self._isolation.found_none(steady)
         if self._isolation.blocks_others(steady):
             return True
@@ -207,7 +208,7 @@ class Worker:
         batched = any(self._router[one.handler].batch is not None for one in claims)  # a batch starts later
         starting = 0 if batched else min((self._ready.startable, *(queue.startable for queue in queues)))
         limits = ClaimLimits(sum(queue.claimable for queue in queues), self._bytes_left(), starting)
-        claimed = await self._claim(claims, limits, lease)
+        claimed = await self._claim(claims, limits, lease, steady)
         limit = max((queue.claimable for queue in queues), default=MAX_UNHANDLED)
         routed = self._bytes_left() > 0 and await self._route(limit)
         return claimed > 0 or routed
@@ -230,18 +231,16 @@ class Worker:
             suspects_due = await self._queue.suspects_due(claims, now=self._clock.now())
             self._isolation.check(steady, due=suspects_due)
 
-    async def _claim(self, claims: Sequence[HandlerClaim], limits: ClaimLimits, lease: Lease) -> int:
-        now, steady = self._clock.now(), self._clock.steady()
-        items = await self._queue.claim(claims, limits, lease=lease, now=now, steady=steady)
+    async def _claim(
+        self, claims: Sequence[HandlerClaim], limits: ClaimLimits, lease: Lease, steady: datetime
+    ) -> int:
+        items = await self._queue.claim(claims, limits, lease=lease, now=self._clock.now(), steady=steady)
         handlers = [self._router[item.handler] for item in items]
-        self._add(
-            [
-                Claimed(item, handler, refusal=refusal(item, handler.schedule, suspect=limits.suspects))
-                for item, handler in zip(items, handlers, strict=True)
-            ],
-            lease,
-            marked=frozenset(item.id for item in items[: limits.starting]),
-        )
+        claimed = [
+            Claimed(item, handler, refusal=refusal(item, handler.schedule, suspect=limits.suspects))
+            for item, handler in zip(items, handlers, strict=True)
+        ]
+        self._add(claimed, lease, marked=frozenset(item.id for item in items[: limits.starting]))
         return len(items)
 
     async def _route(self, limit: int) -> bool:

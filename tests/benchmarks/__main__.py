@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks import ack, conversion, cores, crawl, dispatch, postgres, replay, search
+from tests.benchmarks import ack, conversion, cores, crawl, dispatch, postgres, replay, search, traces
 from tests.benchmarks.queue_rivals import rivals_here
 
 
@@ -67,6 +67,10 @@ def _searches_complete(written: dict[str, Any]) -> bool:
     return [one["query"] for one in written["searches"]] == [kind[0] for kind in search.KINDS]
 
 
+def _traces_complete(written: dict[str, Any]) -> bool:
+    return all([one["traces"] for one in written[name]] == ["off", "on"] for name in ("deliveries", "attempts"))
+
+
 BENCHMARKS = {
     "ack": Benchmark(
         ack.main,
@@ -97,6 +101,7 @@ BENCHMARKS = {
         "--deliveries 20 --rounds 1 --connections 2 --seconds 0.5 --warmup 0",
         _replay_complete,
     ),
+    "traces": Benchmark(traces.main, "--rounds 1 --count 20", _traces_complete),
 }
 
 

@@ -1,46 +1,72 @@
 """Workers of other queues: `python -m tests.benchmarks.queue_workers NAME URL fill COUNT SIZE`, or `... work`.
 
-`work` drains the queue with a handler that does nothing. It prints as JSON how many it has handled, when the first
-and the last, and the processor time. The clock is the same for all processes of the machine.
+`work` connects, waits in the current folder until all workers may begin, and drains the queue with a handler that
+does nothing. It prints as JSON how many it has handled, when the first, and the processor time.
 """
 
 import asyncio
 import json
 import logging
+import os
 import sys
 import time
-from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from tests.benchmarks.payloads import Pages
 
+_POLL_SECONDS = 0.002
 _CONCURRENCY = 32
 _BATCH = 64
 """As many as our worker claims at a time; the default of PgQueuer is 10."""
 
 
 class Span:
-    """Counts what was handled, and when the first and the last were."""
+    """Counts what was handled, and when the first was."""
 
     def __init__(self) -> None:
         self.count = 0
-        self._first = self._last = 0.0
+        self._first = 0.0
         self._cpu = time.process_time()
 
     def add(self) -> None:
         """Count one."""
-        self._last = time.monotonic()
-        self._first = self._first or self._last
+        self._first = self._first or time.time()  # noqa: TID251 - compared with that of other processes
         self.count += 1
 
     def figures(self) -> dict[str, float]:
         """Return what the benchmark adds up."""
         used = time.process_time() - self._cpu
-        return {"count": self.count, "first": self._first, "last": self._last, "cpu": used}
+        return {"count": self.count, "first": self._first, "cpu": used}
+
+
+class StartingLine:
+    """A folder in which workers say that they are ready, and wait until all may begin."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._signal = folder / "begin"
+
+    def await_signal(self) -> None:
+        """Say that this process is ready, and return when it may begin."""
+        (self._folder / f"ready-{os.getpid()}").touch()
+        while not self._signal.exists():
+            time.sleep(_POLL_SECONDS)
+
+    def begin(self, workers: int, seconds: float) -> None:
+        """Wait for so many workers, and let them begin together. Raises RuntimeError after so many seconds."""
+        deadline = time.monotonic() + seconds
+        while len(list(self._folder.glob("ready-*"))) < workers:
+            if time.monotonic() > deadline:
+                raise RuntimeError("the workers do not start")
+            time.sleep(_POLL_SECONDS)
+        self._signal.touch()
 
 
 class ProcrastinateQueue:
     """Procrastinate with its own connector."""
+
+    UNRECORDED = "SELECT EXISTS (SELECT 1 FROM procrastinate_jobs WHERE status IN ('todo', 'doing'))"
 
     def __init__(self, url: str) -> None:
         from procrastinate import App, PsycopgConnector
@@ -63,12 +89,15 @@ class ProcrastinateQueue:
     async def work(self) -> None:
         """Handle everything."""
         async with self._app.open_async():
+            StartingLine(Path()).await_signal()
             self.span = Span()
             await self._app.run_worker_async(concurrency=_CONCURRENCY, wait=False, install_signal_handlers=False)
 
 
 class PgQueuerQueue:
-    """PgQueuer with psycopg."""
+    """PgQueuer with psycopg. It removes a job when it has logged its end, which happens after the handler's."""
+
+    UNRECORDED = "SELECT EXISTS (SELECT 1 FROM pgqueuer)"
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -97,6 +126,7 @@ class PgQueuerQueue:
             async def handle(job: object) -> None:
                 self.span.add()
 
+            StartingLine(Path()).await_signal()
             self.span = Span()
             await queue.run(batch_size=_BATCH, mode=QueueExecutionMode.drain)
 
@@ -111,7 +141,10 @@ class PgQueuerQueue:
         return PsycopgDriver(connection)
 
 
-RIVALS: dict[str, Callable[[str], Any]] = {"procrastinate": ProcrastinateQueue, "pgqueuer": PgQueuerQueue}
+RIVALS: dict[str, type[ProcrastinateQueue] | type[PgQueuerQueue]] = {
+    "procrastinate": ProcrastinateQueue,
+    "pgqueuer": PgQueuerQueue,
+}
 
 
 def main() -> None:

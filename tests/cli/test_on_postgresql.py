@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -29,6 +29,7 @@ from tests.cli.kept import (
 )
 from tests.doubles import body_of
 from tests.stores.outside import PostgresTables
+from tests.stores.postgres.limited import limited_user
 
 HANDLERS = """
 from receiver import Router
@@ -71,8 +72,11 @@ def both(
     monkeypatch: pytest.MonkeyPatch,
     capfdbinary: pytest.CaptureFixture[bytes],
     postgres_url: str,
-) -> Callable[..., tuple[int, str]]:
-    """Runs a command on a SQLite store and on a copy in PostgreSQL; returns what both say."""
+) -> Iterator[Callable[..., tuple[int, str]]]:
+    """Runs a command on a SQLite store and on a copy in PostgreSQL; returns what both say.
+
+    In PostgreSQL it runs as a user with no more rights than the guide names.
+    """
     asyncio.run(fill())
     (bare_environment / "handlers.py").write_text(HANDLERS)
     assert run(receiver.main, ["store", "copy", STORE, postgres_url, "--yes"]) == 0
@@ -84,7 +88,7 @@ def both(
 
     def run_both(*args: str) -> tuple[int, str]:
         found = []
-        for url in (STORE, postgres_url):
+        for url in (STORE, limited):
             monkeypatch.setenv("RECEIVER_STORE", url)
             code = run(receiver.main, list(args))
             out, err = capfdbinary.readouterr()
@@ -92,7 +96,8 @@ def both(
         assert found[0] == found[1]
         return found[0][0], found[0][1] + found[0][2]
 
-    return run_both
+    with limited_user(postgres_url) as limited:
+        yield run_both
 
 
 def reindex(url: str) -> None:

@@ -78,7 +78,7 @@ def test_a_store_in_use_is_not_overwritten(capsys: pytest.CaptureFixture[str]) -
 
     assert invoke("store", "copy", STORE, TO, "--yes") == 3
 
-    assert "has deliveries that the source does not have" in capsys.readouterr().err
+    assert "TO has deliveries that FROM does not have" in capsys.readouterr().err
     assert rows(COPY, "deliveries") == before
 
 
@@ -100,7 +100,10 @@ def test_a_dry_run_makes_no_store(capsys: pytest.CaptureFixture[str]) -> None:
     ("source", "target", "code", "said"),
     [
         (STORE, STORE, 2, "are the same store"),
-        ("sqlite:///none.db", TO, 3, "there is no database"),
+        ("sqlite:///none.db", TO, 3, "FROM: there is no database"),
+        (STORE, "sqlite:///none/none.db", 3, "TO: cannot create the database"),
+        ("postgresql://127.0.0.1:1/no", TO, 3, "FROM: the database no at 127.0.0.1 cannot be used"),
+        (STORE, "postgresql://127.0.0.1:1/no", 3, "TO: the database no at 127.0.0.1 cannot be used"),
         (STORE, "memory://", 2, "ends with its process"),
         ("nowhere", TO, 2, "no address of a store"),
     ],

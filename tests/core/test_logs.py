@@ -4,6 +4,7 @@ import ast
 import json
 import logging
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from hypothesis import strategies as st
 import receiver.core.logs
 from receiver.core.log_lines import ConsoleFormatter, EventText, JsonFormatter
 from receiver.core.logs import BackgroundHandler, configure_logs
+from tests.texts import PAGES
 
 DELIVERY: dict[str, Any] = {"id": "6f1d3c52-8a54-4b1e-9d0e-2f6f0a7f9a11", "type": "crawl.page", "job_id": "job-1"}
 ATTEMPT: dict[str, Any] = DELIVERY | {"handler": "handlers.pages.write", "attempt": 2}
@@ -102,6 +104,7 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "routing_blocked": (DELIVERY | {"handler": "h", "advice": "wait"}, ("routing_blocked", "handler=h", "wait")),
     "results_not_recorded": ({"count": 3}, ("results_not_recorded", "count=3")),
     "results_lost": ({"count": 3}, ("results_lost", "count=3")),
+    "job_rows_behind": ({"reason": "locked"}, ("WARNING", "job_rows_behind", "locked")),
     "leases_not_renewed": ({"reason": "locked"}, ("leases_not_renewed", "locked")),
     "lease_lost": ({"work_id": 7}, ("lease_lost", "7")),
     "workers_died": ({"workers": ["web-1-4711"]}, ("WARNING", "workers_died", "web-1-4711")),
@@ -207,6 +210,7 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         ("site_not_indexed", "url=https://docs.example.com"),
     ),
     "browser_restarted": ({"reason": "a page could not be closed"}, ("WARNING", "a page could not be closed")),
+    "browser_profile_not_saved": ({"reason": "time-out"}, ("WARNING", "time-out")),
     "browser_not_started": ({"reason": "spawn failed"}, ("WARNING", "spawn failed")),
     "emulated_call_failed": (
         {"id": "019f2c10", "path": "/v2/crawl"},
@@ -235,6 +239,14 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "metrics_failed": ({}, ("metrics_failed",)),
     "metrics_not_served": ({"reason": "port 9464 is taken"}, ("metrics_not_served", "port 9464 is taken")),
     "serving_metrics": ({"url": "http://127.0.0.1:9464/metrics"}, ("serving_metrics", "9464")),
+    "trace_failed": ({"count": 2}, ("trace_failed", "count=2")),
+    "traces_not_exported": ({"advice": "pip install x"}, ("traces_not_exported", "pip install x")),
+    "alert_sent": ({"to": "chat.example.com", "id": "alert_1"}, ("alert_sent", "chat.example.com", "alert_1")),
+    "alert_not_sent": (
+        {"reason": "chat.example.com answered 503", "id": "alert_1"},
+        ("alert_not_sent", "chat.example.com answered 503", "alert_1"),
+    ),
+    "alerts_not_checked": ({"reason": "locked"}, ("alerts_not_checked", "locked")),
     "subscriber_failed": (
         {"subscriber": "handlers.alarm", "record": "WorkDead", "count": 2},
         ("subscriber_failed", "handlers.alarm", "WorkDead", "count=2"),
@@ -257,10 +269,10 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
 }
 
 
-def words_in_code() -> set[str]:
-    """Return the first argument of every call of a logger's method in the package."""
+def words_in_code(below: str = ".") -> set[str]:
+    """Return the first argument of every call of a logger's method in the package, or in a folder of it."""
     found = set()
-    for path in Path(receiver.__file__).parent.rglob("*.py"):
+    for path in (Path(receiver.__file__).parent / below).rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if (
                 isinstance(node, ast.Call)
@@ -297,6 +309,15 @@ def test_every_event_word_of_the_code_is_known_here() -> None:
     own |= {"crashed", "thread_crashed", "exception_ignored"}  # by one function
 
     assert words_in_code() | chosen | own == set(WORDS)
+
+
+def test_the_guide_explains_every_event_word_of_the_receiver() -> None:
+    """Those of the emulator are for people who write handlers, and say enough themselves."""
+    page = PAGES["logs.md"]
+    explained = {word for row in re.findall(r"^\| (`.*?`) \|", page, re.MULTILINE) for word in row.split("`")[1::2]}
+
+    assert set(WORDS) - explained - words_in_code("service/emulator") == set()
+    assert explained <= set(WORDS)
 
 
 @pytest.mark.parametrize("word", WORDS)

@@ -12,7 +12,7 @@ from receiver.core.work_states import MOVES, OPERATORS, Cause, ImpossibleMove, n
 
 WAITING, QUEUED, HELD, RUNNING = WorkState.WAITING, WorkState.QUEUED, WorkState.HELD, WorkState.RUNNING
 DONE, DEAD, SKIPPED = WorkState.DONE, WorkState.DEAD, WorkState.SKIPPED
-README = Path(__file__).parents[2] / "README.md"
+CONTRIBUTING = Path(__file__).parents[2] / "CONTRIBUTING.md"
 
 
 @pytest.mark.parametrize(
@@ -104,12 +104,12 @@ def test_the_command_prints_every_row_of_the_table() -> None:
         assert row.endswith(cause.meaning)
 
 
-def test_the_readme_shows_the_picture_that_the_command_prints() -> None:
+def test_the_map_for_contributors_shows_the_picture_that_the_command_prints() -> None:
     """Run `receiver work-items states --mermaid` and paste what it prints."""
     result = CliRunner().invoke(states_command, ["--mermaid"])
 
     assert result.exit_code == 0
-    assert f"```mermaid\n{result.stdout}```\n" in README.read_text(encoding="utf-8")
+    assert f"```mermaid\n{result.stdout}```\n" in CONTRIBUTING.read_text(encoding="utf-8")
 
 
 def reached(start: WorkState | None, causes: set[Cause]) -> set[WorkState]:

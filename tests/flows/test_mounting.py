@@ -39,7 +39,7 @@ async def posted(app: Any, path: str, *, root_path: str = "") -> int:
 
 
 async def test_under_a_mount_of_fastapi(receiver: Receiver) -> None:
-    """As the README shows it."""
+    """As the guide shows it."""
     app = FastAPI()
     app.mount("/hooks", receiver)
 

@@ -22,10 +22,11 @@ def check(**counts: int) -> dict[str, Any]:
 
 
 def logged(caplog: pytest.LogCaptureFixture, event: dict[str, Any]) -> str:
-    """Return what is told of an event when there is no chat."""
+    """Return what is told of an event when there is no chat: no message of the log has two lines."""
     with caplog.at_level(logging.INFO):
         handle(router, event)
     (record,) = caplog.records
+    assert "\n" not in record.getMessage()
     return record.getMessage()
 
 
@@ -37,10 +38,10 @@ def no_chat(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_message_about_a_change_has_its_reason_and_its_lines(caplog: pytest.LogCaptureFixture) -> None:
     """Of the diff only the removed and added lines, without its headers."""
     assert logged(caplog, payload("monitor.page")) == (
-        "Page changed: https://example.com/prices\n"
-        "      The price of a gear tune went up, which is inside the goal.\n"
-        "      - | Gear tune | 35 min | £18 |\n"
-        "      + | Gear tune | 35 min | £21 |"
+        "Page changed: https://example.com/prices; "
+        "The price of a gear tune went up, which is inside the goal; "
+        "- | Gear tune | 35 min | £18 |; "
+        "+ | Gear tune | 35 min | £21 |"
     )
 
 
@@ -50,9 +51,9 @@ def test_a_message_about_extracted_values_has_old_and_new_values(caplog: pytest.
     del event["data"][0]["diff"]["text"]
 
     assert logged(caplog, event) == (
-        "Page changed: https://example.com/prices\n"
-        "      jobs[1].price: 18 → 21\n"
-        '      jobs[4]: nothing → {"name": "Tubeless set-up", "price": 30}'
+        "Page changed: https://example.com/prices; "
+        "jobs[1].price: 18 → 21; "
+        'jobs[4]: nothing → {"name": "Tubeless set-up", "price": 30}'
     )
 
 
@@ -61,11 +62,11 @@ def test_a_message_about_extracted_values_has_old_and_new_values(caplog: pytest.
     [
         ("monitor.page.new", "New page: https://example.com/guides/winter"),
         ("monitor.page.object", "Page changed: https://example.com/hours"),
-        ("monitor.page.error", "Page could not be checked: https://example.com/stock\n      Scrape timed out"),
+        ("monitor.page.error", "Page could not be checked: https://example.com/stock; Scrape timed out"),
         (
             "monitor.page.search",
-            "New page: https://news.example.org/cargo-bike-grant\n"
-            "      The article announces a new grant for cargo bikes, which the goal asks for.",
+            "New page: https://news.example.org/cargo-bike-grant; "
+            "The article announces a new grant for cargo bikes, which the goal asks for",
         ),
         (
             "monitor.check.completed",
@@ -78,8 +79,8 @@ def test_a_message_about_extracted_values_has_old_and_new_values(caplog: pytest.
         ),
         (
             "monitor.check.completed.failed",
-            "Check failed: 0 pages, no differences (monitor 019f2c10-0005-7a00-8b00-000000009aab)\n"
-            "      Monitor check exceeded the running timeout.",
+            "Check failed: 0 pages, no differences (monitor 019f2c10-0005-7a00-8b00-000000009aab); "
+            "Monitor check exceeded the running timeout",
         ),
     ],
 )
@@ -119,10 +120,10 @@ def test_a_long_diff_is_cut(caplog: pytest.LogCaptureFixture) -> None:
 
     text = logged(caplog, page(diff={"text": f"@@ -0,0 +1,100 @@\n{lines}"}))
 
-    told = text.splitlines()
+    told = text.split("; ")
     assert len(told) == 2 + 20 + 1
-    assert told[-1] == "      … and 80 more"
-    assert max(map(len, told)) <= 306
+    assert told[-1] == "… and 80 more"
+    assert max(map(len, told)) <= 302
 
 
 @pytest.mark.parametrize(
@@ -140,7 +141,7 @@ def test_lines_that_look_like_headers_are_kept(
     """Headers come before the first hunk. Below it every plus and minus is a line of the page."""
     text = logged(caplog, page(diff={"text": diff}, judgment=None))
 
-    assert [line.strip() for line in text.splitlines()[1:]] == told
+    assert text.split("; ")[1:] == told
 
 
 def test_texts_from_outside_cannot_steer_a_terminal(caplog: pytest.LogCaptureFixture) -> None:
@@ -152,7 +153,7 @@ def test_texts_from_outside_cannot_steer_a_terminal(caplog: pytest.LogCaptureFix
         page(url=hostile, judgment={"reason": hostile}, diff={"text": f"@@\n+{hostile}", "json": {hostile: None}}),
     )
 
-    assert all(line.startswith("      ") for line in text.splitlines()[1:])
+    assert all(line.startswith("  ") for line in text.splitlines()[1:])
     assert re.sub(r"[\n]", "", text).isprintable()
 
 

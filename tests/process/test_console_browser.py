@@ -130,7 +130,14 @@ async def test_every_page_opens_without_a_fault_and_fits_a_phone(tmp_path: Path)
     async with visiting(tmp_path) as visit:
         for width, scheme in ((1280, "light"), (360, "dark")):
             tab = await visit.tab(viewport={"width": width, "height": 800}, color_scheme=scheme)
-            for path in (*PAGES, "/deliveries/w1", "/work-items/1", "/jobs/job-1", "/handlers/handlers.save"):
+            for path in (
+                *PAGES,
+                "/deliveries/w1",
+                "/work-items/1",
+                "/jobs/job-1",
+                "/handlers/handlers.save",
+                "/guide/reference",
+            ):
                 await tab.go(path)
                 assert await tab.page.evaluate("document.documentElement.scrollWidth") <= width, path
 
@@ -313,6 +320,8 @@ async def test_axe_finds_nothing_serious(tmp_path: Path) -> None:
                 "/handlers/handlers.save",
                 "/actions",
                 "/actions/1",
+                "/guide",
+                "/guide/reference",
                 "/sign-in",
             ):
                 await tab.go(path)

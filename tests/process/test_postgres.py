@@ -109,7 +109,7 @@ async def test_without_a_server_a_process_says_so(tmp_path: Path, command: str) 
 
 
 async def test_switching_to_postgresql_loses_nothing(tmp_path: Path, postgres_url: str) -> None:
-    """This is the procedure of the README, with a sender that sends again what was not acknowledged.
+    """This is the procedure of the guide, with a sender that sends again what was not acknowledged.
 
     A copy is made while deliveries arrive and are handled. After a stop, the same command copies the rest.
     """

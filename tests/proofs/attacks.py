@@ -4,7 +4,7 @@
 
 During an attack every honest delivery is answered 200 or 503 before the service gives up. After it everything
 acknowledged is stored, byte for byte, and handled. The web process is the same as before, and the memory of both
-processes stays within the bounds that README.md states.
+processes stays within the bounds that the guide states.
 """
 
 import argparse

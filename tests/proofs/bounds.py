@@ -1,4 +1,4 @@
-"""The bounds on memory that README.md states, in MiB. The proofs hold the processes to them."""
+"""The bounds on memory that the guide states, in MiB. The proofs hold the processes to them."""
 
 from receiver.core.body_cost import COSTLY_BODY
 from receiver.worker.memory_budget import MAX_MEMORY

@@ -10,11 +10,12 @@ from receiver.core.claims import Lease
 from receiver.core.jobs import JobSummary
 from receiver.core.ports.queue import WorkQueue
 from receiver.core.retention import PruneRule
+from receiver.core.work import NewWork
 from receiver.stores.postgres.job_rows import BEHIND
 from receiver.stores.postgres.store import PostgresStore
 from tests.doubles import NOON
 from tests.stores.conftest import open_all
-from tests.stores.opened import AFTER, MUCH, A
+from tests.stores.opened import AFTER, MUCH, ONE, A
 from tests.stores.outside import PostgresTables
 from tests.stores.test_pruning import LATER, prune
 from tests.stores.test_sqlite_job_rows import EXPECTED, FILTERS, NEWER, of_some_job
@@ -69,6 +70,26 @@ async def test_rows_follow_workers_and_pruning(postgres_url: str, seed: int) -> 
         await opened.add(*deliveries[DELIVERIES:])
         await route_all(opened.queue)
         await check(postgres_url)
+
+
+async def test_rows_that_cannot_follow_take_no_work_from_a_worker(
+    postgres_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The items are its own when the rows fail, and would else lie idle until their leases end."""
+    rng, tables = Random(4), PostgresTables(postgres_url)
+    async with open_all(PostgresStore(postgres_url)) as opened:
+        await opened.add(*[of_some_job(number, rng) for number in range(DELIVERIES)])
+        tables.run("ALTER TABLE jobs RENAME TO jobs_away")
+        batch = await opened.queue.routing_batch(limit=2 * BEHIND, max_bytes=MUCH)
+        work = [NewWork(one.seq, ONE) for one in batch.deliveries]
+        made = await opened.queue.route(batch, work, lease=Lease(A, AFTER), now=NOON)
+        assert made is not None
+        assert None not in made
+        assert "job_rows_behind" in caplog.text
+
+        tables.run("ALTER TABLE jobs_away RENAME TO jobs")
+        await route_all(opened.queue)
+    await check(postgres_url)
 
 
 async def test_workers_and_pruning_at_one_time_keep_them_right(postgres_url: str) -> None:

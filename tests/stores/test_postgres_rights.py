@@ -1,4 +1,4 @@
-"""A user with no more rights than the README names can run everything but a migration."""
+"""A user with no more rights than the guide names can run everything but a migration."""
 
 import secrets
 from collections.abc import Iterator
@@ -15,24 +15,15 @@ from tests.doubles import delivery
 from tests.stores.conftest import open_all
 from tests.stores.opened import AFTER, DEAD, MUCH, ONE, QUEUED, ended
 from tests.stores.outside import PostgresTables
+from tests.stores.postgres.limited import limited_user
 
 
 @pytest.fixture
 def limited(postgres_url: str) -> Iterator[str]:
     """The address of a store that has tables, for a user with few rights."""
     prepare(parse_address(postgres_url))
-    tables, schema, user = PostgresTables(postgres_url), postgres_url.partition("schema=")[2], secrets.token_hex(4)
-    tables.run(
-        f"""
-        CREATE ROLE limited_{user} LOGIN;
-        GRANT USAGE ON SCHEMA {schema} TO limited_{user};
-        GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO limited_{user};
-        GRANT USAGE ON ALL SEQUENCES IN SCHEMA {schema} TO limited_{user};
-        """
-    )
-    parts = urlsplit(postgres_url)
-    yield parts._replace(netloc=f"limited_{user}@{parts.netloc.rpartition('@')[2]}").geturl()
-    tables.run(f"DROP OWNED BY limited_{user}; DROP ROLE limited_{user}")
+    with limited_user(postgres_url) as url:
+        yield url
 
 
 async def test_all_faces_work_with_few_rights(limited: str) -> None:

@@ -2,13 +2,21 @@
 
 from receiver.core.clock import VirtualClock
 from receiver.core.ports.log import DeliveryLog
+from receiver.signals.traces.contracts import DeliveryTraces
 from receiver.web.intake import Authenticator, Intake
 from tests.doubles import NOON, SECRET, Answer
 
 
-def intake(log: DeliveryLog, *, max_body: int = 1_000, max_in_flight: int = 100_000) -> Intake:
+def intake(
+    log: DeliveryLog,
+    *,
+    max_body: int = 1_000,
+    max_in_flight: int = 100_000,
+    traces: DeliveryTraces | None = None,
+) -> Intake:
     gate = Authenticator(signature_header="X-Firecrawl-Signature", secrets=[SECRET], token_header=None, tokens=())
-    return Intake(log, gate, VirtualClock(NOON), max_body=max_body, max_in_flight=max_in_flight)
+    clock = VirtualClock(NOON)
+    return Intake(log, gate, clock, max_body=max_body, max_in_flight=max_in_flight, traces=traces)
 
 
 def check_error(answer: Answer, status: int, code: str) -> None:

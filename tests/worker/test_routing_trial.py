@@ -163,7 +163,7 @@ async def test_the_worker_does_not_ask_a_culprit(bench: WorkerBench) -> None:
 
 
 async def test_a_culprit_stops_no_lane(bench: WorkerBench) -> None:
-    """Nobody can ask for its lane, so it has none, also with `on_dead="hold"`. The README says so."""
+    """Nobody can ask for its lane, so it has none, also with `on_dead="hold"`. The guide says so."""
 
     @bench.handler("held", lane=lambda event: "the lane", on_dead="hold")
     async def held(event: Any) -> None:

@@ -92,6 +92,36 @@ async def test_a_blocked_worker_does_not_claim_its_own_items_again(bench: Worker
     assert {await bench.state(key) for key in "abc"} == {DeliveryState.DONE}
 
 
+async def test_a_worker_that_is_stopped_before_a_claim_does_not_claim_its_own_items(
+    bench: WorkerBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SIGSTOP holds it between the renewal and the claim, for longer than a lease."""
+    done, stops = asyncio.Event(), [3 * MINUTE]
+    switches = bench.store.switches
+
+    @bench.handler(timeout=timedelta(hours=1))
+    async def handler(event: Any) -> None:
+        bench.ran.append("x")
+        await done.wait()
+
+    async def stopped() -> Any:
+        if bench.ran and stops:
+            bench.clock.advance(stops.pop())
+        return await switches()
+
+    monkeypatch.setattr(bench.store, "switches", stopped)
+    async with bench.working():
+        await bench.add(delivery("a"))
+        await bench.after(SECOND)
+        await bench.add(delivery("b"))
+        assert stops == []
+        done.set()
+        await turns()
+
+        assert [(await bench.outcome(key))[:2] for key in ("a", "b")] == [(WorkState.DONE, 1)] * 2
+    assert len(bench.ran) == 2
+
+
 async def test_an_item_that_was_lost_while_it_waited_and_is_claimed_again_runs_once(bench: WorkerBench) -> None:
     """A worker was suspended, and others took its work for a moment. The older claim must not run too."""
     done = asyncio.Event()

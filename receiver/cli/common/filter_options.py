@@ -1,5 +1,6 @@
 """Options of several commands: the filters of listings and of actions on many items, the store, the output."""
 
+import asyncio
 import functools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
@@ -10,15 +11,19 @@ from typing import Any
 import click
 
 from receiver.cli.common.names import complete_handler, complete_type
+from receiver.cli.common.numbers import WholeNumber
+from receiver.cli.common.store import configured_store, now_of
 from receiver.core.clock import SystemClock
 from receiver.core.deliveries import DeliveryFilter
 from receiver.core.durations import parse_duration
 from receiver.core.jobs import JobFilter, JobState
-from receiver.core.moments import parse_moment
+from receiver.core.moments import depends_on_now, parse_moment
 from receiver.core.search import parse_query
 from receiver.core.text import escape_controls
 from receiver.core.types import DeliveryState, WorkState
 from receiver.core.work import WorkFilter
+from receiver.errors import ConfigurationError, StoreError
+from receiver.settings import load_reading_settings
 
 Command = Callable[..., Any]
 
@@ -32,12 +37,13 @@ def text(value: str) -> str:
     return value
 
 
-def moment(value: str) -> datetime:
-    """Accept a moment, absolute or as a duration before now."""
+def moment(value: str) -> datetime | str:
+    """Accept a moment. One that depends on now stays as it is written, for `_in_time_of`."""
     try:
-        return parse_moment(value, SystemClock().now())
+        found = parse_moment(value, SystemClock().now())
     except ValueError as exc:
         raise click.BadParameter(str(exc)) from None
+    return value if depends_on_now(value) else found
 
 
 def query(value: str) -> str:
@@ -77,9 +83,15 @@ def store_option(command: Command) -> Command:
 
 def span_options(command: Command) -> Command:
     """Add `--since` and `--until`."""
+
+    @functools.wraps(command)
+    def spanned(*args: Any, **kwargs: Any) -> Any:
+        return command(*args, **_in_time_of(kwargs.get("store"), kwargs))
+
+    decorated: Command = spanned
     for option in reversed(_SPAN):
-        command = option(command)
-    return command
+        decorated = option(decorated)
+    return decorated
 
 
 def list_limit_option(command: Command) -> Command:
@@ -143,6 +155,7 @@ def _filtered(
 ) -> Command:
     @functools.wraps(command)
     def filtered(*args: Any, state: str | None = None, **kwargs: Any) -> Any:
+        kwargs = _in_time_of(kwargs.get("store"), kwargs)
         given: dict[str, Any] = {
             field.name: kwargs.pop(field.name) for field in fields(make) if field.name in kwargs
         }
@@ -155,6 +168,21 @@ def _filtered(
     for option in reversed(options):
         decorated = option(decorated)
     return decorated
+
+
+def _in_time_of(store: str | None, given: dict[str, Any]) -> dict[str, Any]:
+    """Return arguments with the moments of a span by the clock of the store, which kept moments are compared with.
+
+    Where it cannot be asked, the machine's must do: the command tells that itself, or needs no store.
+    """
+    written = {name: given[name] for name in ("since", "until") if isinstance(given.get(name), str)}
+    if not written:
+        return given
+    try:
+        now = asyncio.run(now_of(configured_store(load_reading_settings(store=store))))
+    except (StoreError, ConfigurationError):
+        now = SystemClock().now()
+    return given | {name: parse_moment(text, now) for name, text in written.items()}
 
 
 _SPAN = (
@@ -198,10 +226,10 @@ _HANDLED = (
     ),
     click.option("--failed", is_flag=True, help="Only events with failed or dead work, of --handler if given."),
 )
-_LIMIT = click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the newest N.")
+_LIMIT = click.option("--limit", type=WholeNumber(min=1), metavar="N", help="Only the newest N.")
 _LIST_LIMIT = click.option(
     "--limit",
-    type=click.IntRange(min=1),
+    type=WholeNumber(min=1),
     metavar="N",
     help="Only the newest N; without it 50 on a terminal, and all in a pipe or with --json.",
 )

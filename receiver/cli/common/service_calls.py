@@ -16,6 +16,7 @@ from receiver.core.refusals import plain_reason
 from receiver.core.text import escape_controls
 from receiver.errors import ReceiverError, ServerError, ServiceError, ServiceUnreachable, UnexpectedAnswer
 from receiver.settings import Settings
+from receiver.signals.traces.switch import switch_on
 
 if TYPE_CHECKING:  # it loads httpx
     from receiver.service.client import AsyncClient
@@ -31,6 +32,8 @@ async def open_client(settings: Settings) -> AsyncIterator["AsyncClient"]:
     """Open a client of the configured service. Raises NoApiKey if no key is set."""
     from receiver.service.client import AsyncClient
 
+    if settings.traces:
+        switch_on()
     async with AsyncClient(settings.plain_api_key(), settings.base_url) as client:
         yield client
 

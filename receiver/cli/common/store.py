@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
 
-from receiver.core.clock import SystemClock
+from receiver.core.clock import Clock, SystemClock
 from receiver.core.ports.controls import Controls
 from receiver.core.ports.maintenance import Maintenance
 from receiver.core.ports.reports import Reports
@@ -30,8 +30,13 @@ def store_at(path: Path) -> Store:
 
 async def now_of(store: Store) -> datetime:
     """Return the present moment for decisions about work: that of all processes which share the store."""
-    async with store.clock(SystemClock()) as clock:
+    async with clock_of(store) as clock:
         return clock.now()
+
+
+def clock_of(store: Store) -> AbstractAsyncContextManager[Clock]:
+    """Open the clock of all processes which share the store."""
+    return store.clock(SystemClock())
 
 
 def open_reports(settings: Settings) -> AbstractAsyncContextManager[Reports]:
@@ -65,12 +70,12 @@ def read(settings: Settings, report: Callable[[Reports], Awaitable[T]]) -> T:
     return asyncio.run(run())
 
 
-def maintain(settings: Settings, maintenance: Callable[[Maintenance], Awaitable[T]]) -> T:
-    """Run one piece of maintenance."""
+def maintain(settings: Settings, maintenance: Callable[[Maintenance, Clock], Awaitable[T]]) -> T:
+    """Run one piece of maintenance by the clock of the store."""
 
     async def run() -> T:
-        async with open_maintenance(settings) as opened:
-            return await maintenance(opened)
+        async with open_maintenance(settings) as opened, clock_of(configured_store(settings)) as clock:
+            return await maintenance(opened, clock)
 
     return asyncio.run(run())
 

@@ -10,6 +10,7 @@ from receiver.cli.common.lazy_group import LazyGroup
 from receiver.cli.emulate.flags import emulator_options
 from receiver.core.logs import configure_logs, log_crashes
 from receiver.service.extras import require_emulator
+from receiver.signals.traces.switch import switch_on
 
 _SUBCOMMANDS = {"journal": "receiver.cli.emulate.journal:journal"}
 
@@ -35,6 +36,8 @@ def emulate(context: click.Context, /, host: str, port: int, **options: Any) -> 
 
 def _serve(host: str, port: int, options: Mapping[str, Any]) -> int:
     require_emulator()
+    if options["traces"]:
+        switch_on()
     from receiver.cli.emulate.serving import serve_emulator
     from receiver.service.emulator.options import EmulatorOptions
 

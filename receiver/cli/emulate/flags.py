@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import click
 
 from receiver.cli.common.filter_options import text
+from receiver.cli.common.numbers import Number, WholeNumber
 from receiver.core.durations import parse_duration
 
 Command = Callable[..., Any]
@@ -52,7 +53,7 @@ _OPTIONS = (
     ),
     click.option(
         "--port",
-        type=click.IntRange(0, 65_535),
+        type=WholeNumber(0, 65_535),
         default=DEFAULT_PORT,
         show_default=True,
         help="Listen on this port; 0 takes a free one.",
@@ -81,7 +82,7 @@ _OPTIONS = (
     ),
     click.option("--key", "keys", type=text, multiple=True, help="Let this API key pass; without any, every key."),
     click.option("--open", "open_access", is_flag=True, help="Let calls without a key pass."),
-    click.option("--credits", "credits_", type=click.IntRange(0), default=100_000, help="Credits of an account."),
+    click.option("--credits", "credits_", type=WholeNumber(0), default=100_000, help="Credits of an account."),
     click.option(
         "--plan",
         type=click.Choice(["free", "hobby", "standard", "growth"]),
@@ -106,7 +107,7 @@ _OPTIONS = (
     click.option("--searxng-url", type=text, metavar="URL", help="Search the web by this SearXNG server, too."),
     click.option(
         "--max-concurrency",
-        type=click.IntRange(1, 1000),
+        type=WholeNumber(1, 1000),
         help="Pages of an account at one time; 10, or those of the plan.",
     ),
     click.option(
@@ -123,14 +124,20 @@ _OPTIONS = (
         default=True,
         help="Use Chromium only where its sandbox works.",
     ),
-    click.option("--browser-pages", type=click.IntRange(1, 100), default=4, help="Pages in Chromium at one time."),
+    click.option("--browser-pages", type=WholeNumber(1, 100), default=4, help="Pages in Chromium at one time."),
     click.option("--jitter", is_flag=True, help="Start monitors some minutes late, as the service does."),
     click.option(
         "--speed",
-        type=click.FloatRange(0.001, 100_000),
+        type=Number(0.001, 100_000),
         default=1.0,
         metavar="N",
         help="Let time pass N times as fast.",
+    ),
+    click.option(
+        "--traces",
+        is_flag=True,
+        envvar="RECEIVER_TRACES",
+        help="Send traces by OpenTelemetry, set up by OTEL_ variables.",
     ),
     click.option("--seed", type=int, metavar="N", help="Make the same ids in every run."),
 )

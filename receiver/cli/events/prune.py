@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 
 import click
 
@@ -13,7 +14,7 @@ from receiver.cli.common.output import note
 from receiver.cli.common.progress import progress
 from receiver.cli.common.store import maintain
 from receiver.core.bulk import DeliveryPlan
-from receiver.core.clock import SystemClock
+from receiver.core.clock import Clock
 from receiver.core.ports.maintenance import Maintenance
 from receiver.core.retention import PruneRule, Step
 from receiver.core.sizes import shown_size
@@ -60,10 +61,13 @@ def prune(
     shrinks, except if an early version made it: then later events use the free space.
     """
     settings = load_settings(store=store)
-    rule = PruneRule(
-        SystemClock().now() - older_than, bodies=bodies, type=kind, state=DeliveryState(state) if state else None
-    )
-    plan = maintain(settings, lambda maintenance: maintenance.prunable(rule))
+    chosen = DeliveryState(state) if state else None
+
+    async def planned(maintenance: Maintenance, clock: Clock) -> tuple[PruneRule, DeliveryPlan]:
+        rule = PruneRule(clock.now() - older_than, bodies=bodies, type=kind, state=chosen)
+        return rule, await maintenance.prunable(rule)
+
+    rule, plan = maintain(settings, planned)
     what = "body" if bodies else "event"
     if not plan.count:
         note("no event matched")
@@ -74,19 +78,21 @@ def prune(
         return OK
     if not agreed(f"Delete {counted(plan.count, what)}?", yes=yes):
         return FAILED
-    count, deleted = maintain(settings, lambda maintenance: _carry_out(maintenance, rule, plan))
+    count, deleted = maintain(settings, partial(_carry_out, rule=rule, plan=plan))
     say(f"deleted {counted(count, what)}, {shown_size(deleted)}")
     return OK
 
 
-async def _carry_out(maintenance: Maintenance, rule: PruneRule, plan: DeliveryPlan) -> tuple[int, int]:
+async def _carry_out(
+    maintenance: Maintenance, clock: Clock, *, rule: PruneRule, plan: DeliveryPlan
+) -> tuple[int, int]:
     """Prune step by step. A stop lets the step at hand finish, and counts it."""
     count = deleted = 0
     after: int | None = 0
 
     async def step(place: int) -> Step:
         nonlocal count, deleted
-        done = await maintenance.prune(rule, after=place, limit=MAX_ITEMS, now=SystemClock().now())
+        done = await maintenance.prune(rule, after=place, limit=MAX_ITEMS, now=clock.now())
         count, deleted = count + done.count, deleted + done.size
         return done
 
@@ -96,12 +102,12 @@ async def _carry_out(maintenance: Maintenance, rule: PruneRule, plan: DeliveryPl
                 done = await to_its_end(step(after))
                 after = done.after
                 if done.count:
-                    await SystemClock().sleep(_PAUSE)
+                    await clock.sleep(_PAUSE)
                 if count < plan.count:
                     advance(done.count)
     except BaseException:
         note(f"stopped: {count:,} of {plan.count:,} were deleted; the same command goes on with the rest")
         raise
     while await maintenance.reclaim(MAX_BYTES):
-        await SystemClock().sleep(_PAUSE)
+        await clock.sleep(_PAUSE)
     return count, deleted

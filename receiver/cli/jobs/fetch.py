@@ -15,9 +15,8 @@ from receiver.cli.common.output import note, quoted
 from receiver.cli.common.progress import progress
 from receiver.cli.common.service_calls import open_client
 from receiver.cli.common.service_jobs import Unknown, arrived, events_of, unknown_options
-from receiver.cli.common.store import open_controls, open_reports
+from receiver.cli.common.store import clock_of, configured_store, open_controls, open_reports
 from receiver.core.bulk import Imported
-from receiver.core.clock import SystemClock
 from receiver.core.text import counted, escape_controls
 from receiver.core.types import AppendOutcome, Origin
 from receiver.errors import ConfigurationError, NotComparable, ReceiverError, ServiceError
@@ -103,9 +102,13 @@ async def _import(settings: Settings, missing: Missing, spool: Spool) -> int:
         stored += list(await controls.import_deliveries(part)).count(AppendOutcome.ACCEPTED)
 
     try:
-        async with open_controls(settings, create=True) as controls, open_reports(settings) as reports:
+        async with (
+            open_controls(settings, create=True) as controls,
+            open_reports(settings) as reports,
+            clock_of(configured_store(settings)) as clock,
+        ):
             with progress("stored", missing.count) as advance:
-                async for part in to_import(missing, spool, reports, SystemClock(), origin=Origin.IMPORT):
+                async for part in to_import(missing, spool, reports, clock, origin=Origin.IMPORT):
                     await to_its_end(step(part))
                     advance(len(part))
     except BaseException:

@@ -9,7 +9,7 @@ from receiver.cli.common.filter_options import job_list_options, store_option
 from receiver.cli.common.job_ids import with_whole_job_id
 from receiver.cli.common.names import hint
 from receiver.cli.common.output import yes_or_no
-from receiver.cli.common.store import read
+from receiver.cli.common.store import configured_store, now_of, read
 from receiver.cli.common.tables import ListForm, Listing, form_options
 from receiver.core.clock import SystemClock
 from receiver.core.jobs import JobFilter, JobState, JobSummary, warnings
@@ -32,11 +32,14 @@ def list_(wanted: JobFilter, form: ListForm, store: str | None) -> None:
     choose the jobs that had events in that time, or before and after it.
     """
 
+    settings = load_reading_settings(store=store)
+
     async def report(reports: Reports) -> None:
         chosen = await with_whole_job_id(reports, wanted)
-        await _listing(SystemClock().now()).write(reports.jobs, chosen, form, lambda wanted: hint(reports, wanted))
+        now = await now_of(configured_store(settings))
+        await _listing(now).write(reports.jobs, chosen, form, lambda wanted: hint(reports, wanted))
 
-    read(load_reading_settings(store=store), report)
+    read(settings, report)
 
 
 def _number(number: int | None) -> str:

@@ -7,8 +7,8 @@ import click
 
 from receiver.cli.common.filter_options import json_option, store_option, text
 from receiver.cli.common.output import duration, shown, with_local_times, write_json, write_line, yes_or_no
-from receiver.cli.common.store import read
-from receiver.core.clock import SystemClock, local_time
+from receiver.cli.common.store import configured_store, now_of, read
+from receiver.core.clock import local_time
 from receiver.core.jobs import JobArrivals, JobDetail, JobWork, warnings
 from receiver.core.ports.reports import Reports
 from receiver.core.types import HandlerSwitch
@@ -25,8 +25,12 @@ def show(job_id: str, as_json: bool, store: str | None) -> None:
 
     ID may be shortened to any beginning that only one job has.
     """
-    detail = read(load_reading_settings(store=store), lambda reports: _find(reports, job_id))
-    now = SystemClock().now()
+    settings = load_reading_settings(store=store)
+
+    async def report(reports: Reports) -> tuple[JobDetail, datetime]:
+        return await _find(reports, job_id), await now_of(configured_store(settings))
+
+    detail, now = read(settings, report)
     if as_json:
         write_json(job_detail(detail, now))
         return

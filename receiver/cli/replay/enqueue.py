@@ -7,10 +7,10 @@ from receiver.cli.common.exit_codes import INTERRUPTED, OK
 from receiver.cli.common.interrupt import stopping_at_interrupt
 from receiver.cli.common.output import note
 from receiver.cli.common.progress import ProgressLines, lines_and_progress
-from receiver.cli.common.store import now_of
+from receiver.cli.common.store import clock_of
 from receiver.cli.replay.request import ReplayRequest
 from receiver.core.bulk import Cursor
-from receiver.core.clock import SystemClock
+from receiver.core.clock import Clock
 from receiver.core.ports.controls import Controls
 from receiver.core.text import counted
 from receiver.core.work import NewWork
@@ -22,7 +22,8 @@ MAX_ITEMS = 100
 
 async def enqueue(request: ReplayRequest) -> int:
     """Make new work items; return the exit code."""
-    enqueuing = _Enqueuing(request, await request.controls())
+    clock = await request.outer.enter_async_context(clock_of(request.store))
+    enqueuing = _Enqueuing(request, await request.controls(), clock)
     try:
         with (
             lines_and_progress("enqueuing", request.plan.count) as lines,
@@ -43,12 +44,13 @@ async def enqueue(request: ReplayRequest) -> int:
 class _Enqueuing:
     """Makes the work items of the chosen events, and knows up to which place all have been made."""
 
-    def __init__(self, request: ReplayRequest, controls: Controls) -> None:
+    def __init__(self, request: ReplayRequest, controls: Controls, clock: Clock) -> None:
         self.made = 0
         self._place: Cursor | None = request.selection.after
         self._reached = self._place
         self._request = request
         self._controls = controls
+        self._clock = clock
         self._gathered: list[NewWork] = []
 
     async def go_through(self, stop: asyncio.Event, lines: ProgressLines) -> bool:
@@ -60,7 +62,7 @@ class _Enqueuing:
                 finished = False
                 break
             if chosen.fits:
-                self._gathered += new_work(chosen, selection.handlers, router, SystemClock().now())
+                self._gathered += new_work(chosen, selection.handlers, router, self._clock.now())
             self._reached = Cursor.at(chosen.stored, by_job=selection.by_job)
             lines.advance(1)
             if len(self._gathered) >= MAX_ITEMS:
@@ -74,6 +76,6 @@ class _Enqueuing:
         self._request.note_continuation(self._place)
 
     async def _make(self) -> None:
-        self.made += await self._controls.enqueue(self._gathered, now=await now_of(self._request.store))
+        self.made += await self._controls.enqueue(self._gathered, now=self._clock.now())
         self._gathered.clear()
         self._place = self._reached

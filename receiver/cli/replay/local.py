@@ -13,11 +13,12 @@ from receiver.cli.common.confirm import say, to_its_end
 from receiver.cli.common.exit_codes import FAILED, INTERRUPTED, OK
 from receiver.cli.common.interrupt import stopping_at_interrupt
 from receiver.cli.common.progress import ProgressLines, lines_and_progress
+from receiver.cli.common.store import clock_of
 from receiver.cli.replay.report import ReplayReport
 from receiver.cli.replay.request import ReplayRequest
 from receiver.cli.replay.saving import earlier_in, saving_to
 from receiver.core.bulk import Cursor
-from receiver.core.clock import SystemClock
+from receiver.core.clock import Clock
 from receiver.core.ports.controls import Controls
 from receiver.core.types import AttemptOutcome, HandlerName, WorkState
 from receiver.core.work import RecordedRun
@@ -38,9 +39,10 @@ async def run_here(request: ReplayRequest) -> int:
         continues = request.selection.after is not None
         save = None if flags.save is None else stack.enter_context(saving_to(flags.save, continues=continues))
         controls = await request.controls() if flags.record else None
-        runner = await _runner(request, stack)
+        clock = await stack.enter_async_context(clock_of(request.store))
+        runner = await _runner(request, clock, stack)
         report = ReplayReport(as_json=flags.as_json, save=save, earlier=earlier)
-        finished = await _Run(request, runner, report, controls).carry_out()
+        finished = await _Run(request, runner, report, controls, clock).carry_out()
         summary = report.summary(is_complete=finished and not continues)
     if not flags.as_json:
         for line in summary:
@@ -50,20 +52,21 @@ async def run_here(request: ReplayRequest) -> int:
     return FAILED if report.failed else OK
 
 
-async def _runner(request: ReplayRequest, stack: AsyncExitStack) -> LocalRunner:
+async def _runner(request: ReplayRequest, clock: Clock, stack: AsyncExitStack) -> LocalRunner:
     """Make the runner of the handlers, with the clock and the network that the flags ask for."""
     flags, selection = request.flags, request.selection
     ask_once = _once_in_this_run()
     if flags.record:
         queue = await stack.enter_async_context(request.store.queue())
         # Not the frozen time: the moment decides how long the store keeps the key.
-        ask_once = lambda handler, key, _: queue.once(handler, key, now=SystemClock().now())  # noqa: E731
+        ask_once = lambda handler, key, _: queue.once(handler, key, now=clock.now())  # noqa: E731
     if flags.no_network:
         stack.enter_context(no_network())
     frozen = FrozenTime() if flags.frozen_time else None
-    runner = await stack.enter_async_context(
-        open_replay(request.settings, request.router, selection.handlers, ask_once=ask_once, frozen=frozen)
+    opening = open_replay(
+        request.settings, request.router, selection.handlers, ask_once=ask_once, clock=clock, frozen=frozen
     )
+    runner = await stack.enter_async_context(opening)
     if frozen is not None:
         stack.enter_context(frozen.shown_to(Path.cwd()))
     return runner
@@ -73,13 +76,19 @@ class _Run:
     """Runs the handlers on the chosen events. All events up to `place` are finished, and recorded with --record."""
 
     def __init__(
-        self, request: ReplayRequest, runner: LocalRunner, report: ReplayReport, controls: Controls | None
+        self,
+        request: ReplayRequest,
+        runner: LocalRunner,
+        report: ReplayReport,
+        controls: Controls | None,
+        clock: Clock,
     ) -> None:
         self.place = self._reached = request.selection.after
         self._request = request
         self._runner = runner
         self._report = report
         self._controls = controls
+        self._clock = clock
         self._to_record: list[RecordedRun] = []
 
     async def carry_out(self) -> bool:
@@ -130,7 +139,7 @@ class _Run:
 
     async def _record(self) -> None:
         if self._controls is not None and self._to_record:
-            await self._controls.record(self._to_record, now=SystemClock().now())
+            await self._controls.record(self._to_record, now=self._clock.now())
             self._to_record.clear()
         self.place = self._reached
 

@@ -9,6 +9,7 @@ import click
 from receiver.cli.common.exit_codes import OK
 from receiver.cli.common.filter_options import store_option, text
 from receiver.cli.common.lazy_group import LazyGroup
+from receiver.cli.common.numbers import Number
 from receiver.cli.common.output import note, write_json
 from receiver.cli.simulate.flags import ARRIVALS, ENDPOINT, FAULTS, OUTAGES, SENDER, scenario_options
 from receiver.cli.simulate.trace import STDOUT, opened, tracing
@@ -29,6 +30,8 @@ _SUBCOMMANDS = LazyGroup(
 
 class _Simulate(click.Command):
     """Runs a subcommand if its name comes first. A click group could not take a scenario in that place."""
+
+    subcommands = _SUBCOMMANDS
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
@@ -68,9 +71,7 @@ class _Simulate(click.Command):
     metavar="URL",
     help="Send signed deliveries to a running receiver instead.",
 )
-@click.option(
-    "--speed", type=click.FloatRange(0.1, 1000), metavar="N", help="With --to: let time pass N times as fast."
-)
+@click.option("--speed", type=Number(0.1, 1000), metavar="N", help="With --to: let time pass N times as fast.")
 @click.option(
     "--play-outages", is_flag=True, help="With --to: send nothing during outages, and count each attempt as failed."
 )

@@ -8,6 +8,7 @@ from typing import Any, BinaryIO
 
 import click
 
+from receiver.core.durations import parse_duration
 from receiver.core.text import escape_controls
 
 Command = Callable[..., Any]
@@ -46,8 +47,18 @@ def outage(written: str) -> dict[str, Any]:
         raise click.BadParameter(
             f"{escape_controls(written)} is not an outage; write 10m..32m, 10m..32m:hang or 10m..32m:status=503"
         )
+    if _ends_first(start, end):
+        raise click.BadParameter(f"{escape_controls(written)} ends before it begins; write {end}..{start}")
     given = {"from": start, "to": end, "kind": kind or "refuse"}
     return given | ({"status": int(status)} if status else {})
+
+
+def _ends_first(start: str, end: str) -> bool:
+    """Tell whether these are two durations in the wrong order; what is no duration is told elsewhere."""
+    try:
+        return parse_duration(end) < parse_duration(start)
+    except ValueError:
+        return False
 
 
 def latency(written: str) -> object:

@@ -14,7 +14,8 @@ from receiver.core.sizes import shown_size
 from receiver.core.text import counted
 from receiver.stores import open_store
 from receiver.stores.copying import open_copy
-from receiver.stores.sql.copying import CopySizes, StoreCopy
+from receiver.stores.sql.copying import TARGET, CopySizes, StoreCopy
+from receiver.stores.sql.named_errors import errors_of
 
 
 @click.command()
@@ -25,10 +26,13 @@ def copy(source: str, target: str, yes: bool, dry_run: bool) -> int:
     """Copy the store at FROM into the one at TO, as to PostgreSQL.
 
     Programs may use FROM meanwhile; start none on TO before it is complete. The copy has the deliveries with their
-    numbers and exact bytes, work items, attempts, quarantine, switches and once keys; workers build the index of
-    words again. At the end the command compares both stores. The exit code is 0 if they are equal. It is 1 if FROM
-    has changed meanwhile: stop its programs, and run the same command again, which copies only what changed. A
-    stopped copy goes on in the same way.
+    numbers and exact bytes, work items, attempts, quarantine, switches and once keys. Workers build the index of
+    words again. The counts by the minute begin anew, from which the console draws two days, and workers show
+    themselves when they start.
+
+    At the end the command compares both stores. The exit code is 0 if they are equal. It is 1 if FROM has changed
+    meanwhile: stop its programs, and run the same command again, which copies only what changed. A stopped copy
+    goes on in the same way.
     """
     return asyncio.run(_copy(source, target, yes=yes, dry_run=dry_run))
 
@@ -36,7 +40,9 @@ def copy(source: str, target: str, yes: bool, dry_run: bool) -> int:
 async def _copy(source: str, target: str, *, yes: bool, dry_run: bool) -> int:
     say(f"copy {shown_address(source)} to {shown_address(target)}")
     store = open_store(target)
-    if dry_run and not store.exists():
+    with errors_of(TARGET):
+        is_new = dry_run and not store.exists()
+    if is_new:
         say(f"  to        {shown_address(target)} does not exist yet and will be made")
         return OK
     async with open_copy(source, target, create=not dry_run) as (reading, writing):

@@ -11,6 +11,7 @@ import click
 from receiver.cli.common.exit_codes import OK
 from receiver.cli.common.filter_options import arrival_filter_options, store_option
 from receiver.cli.common.job_ids import with_whole_job_id
+from receiver.cli.common.numbers import WholeNumber
 from receiver.cli.common.output import flush, note
 from receiver.cli.common.stdout import ending_without_reader
 from receiver.cli.common.tables import ListForm, RowWriter, form_options
@@ -37,9 +38,9 @@ Show = Callable[[Sequence[EventRow]], None]
 @click.command()
 @arrival_filter_options
 @click.option(
-    "--lines", type=click.IntRange(min=0), default=10, show_default=True, metavar="N", help="Begin with the last N."
+    "--lines", type=WholeNumber(min=0), default=10, show_default=True, metavar="N", help="Begin with the last N."
 )
-@click.option("--limit", "most", type=click.IntRange(min=1), metavar="N", help="End after N events.")
+@click.option("--limit", "most", type=WholeNumber(min=1), metavar="N", help="End after N events.")
 @form_options(lambda: EVENTS.columns)
 @store_option
 def tail(wanted: DeliveryFilter, lines: int, most: int | None, form: ListForm, store: str | None) -> int:

@@ -19,7 +19,9 @@ class DeliveryLog(Protocol):
         """Store a delivery unless its key is stored.
 
         A second arrival with the same body is counted on the first. One with another body also goes into quarantine
-        as a `conflict`. Both happen in the transaction that found the first.
+        as a `conflict`. Where many processes append, that is a second transaction, after the one that found the
+        first; the receipt comes when both are durable. Where the second fails, so does the future, and nothing was
+        counted: the sender comes again.
         """
 
     def quarantine(self, request: Quarantined) -> asyncio.Future[None]:

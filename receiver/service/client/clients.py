@@ -34,6 +34,7 @@ from receiver.service.client.transport import (
     refuse_other_codings,
     request,
 )
+from receiver.signals.traces.switch import call_span
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -176,7 +177,11 @@ class AsyncClient:
             body = Body(call)
             try:
                 async with time_limit(self._clock, call.answered_within):
-                    response = await self.http.send(request(self.http, call), stream=True)
+                    asked = request(self.http, call)
+                    with call_span(asked.method, str(asked.url), asked.headers) as span:
+                        response = await self.http.send(asked, stream=True)
+                        if span is not None:
+                            span.note_status(response.status_code)
                     try:
                         async for chunk in response.aiter_bytes():
                             body.add(chunk)
@@ -294,7 +299,11 @@ class Client:
             body = Body(call)
             try:
                 with self._deadlines.until(self._clock.now() + call.answered_within):
-                    response = self.http.send(request(self.http, call), stream=True)
+                    asked = request(self.http, call)
+                    with call_span(asked.method, str(asked.url), asked.headers) as span:
+                        response = self.http.send(asked, stream=True)
+                        if span is not None:
+                            span.note_status(response.status_code)
                     try:
                         for chunk in response.iter_bytes():
                             body.add(chunk)

@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from receiver.core.clock import Clock, SystemClock
 from receiver.service.emulator import families
 from receiver.service.emulator.account import credits as credit_tables
+from receiver.service.emulator.account import feedback as feedback_tables
 from receiver.service.emulator.account import idempotency as idempotency_tables
 from receiver.service.emulator.account.credits import CreditLedger
 from receiver.service.emulator.account.idempotency import IdempotencyKeys
@@ -43,6 +44,7 @@ from receiver.service.emulator.wire.policy import RequestPolicy
 
 SCHEMAS: tuple[str, ...] = (
     credit_tables.SCHEMA,
+    feedback_tables.SCHEMA,
     idempotency_tables.SCHEMA,
     webhook_tables.SCHEMA,
     kept_time.SCHEMA,

@@ -63,3 +63,10 @@ class JobAccount(Protocol):
 
     def pay_within(self, connection: sqlite3.Connection, team: str, amount: int) -> bool:
         """Do the same if the team has as many credits left; otherwise do nothing, and return False."""
+
+
+class NoteAnswer(Protocol):
+    """Notes answered calls, so that something can be said of them."""
+
+    async def __call__(self, team: str, job_id: str, endpoint: str) -> None:
+        """Note one."""

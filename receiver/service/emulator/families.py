@@ -5,6 +5,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from receiver.service.emulator.account.feedback import FeedbackBook
 from receiver.service.emulator.account.keys import ApiKeys
 from receiver.service.emulator.api.agent import agent_operations
 from receiver.service.emulator.api.batch import batch_operations
@@ -12,9 +13,11 @@ from receiver.service.emulator.api.browser import BrowserOperations
 from receiver.service.emulator.api.calls import ApiOperation
 from receiver.service.emulator.api.crawl import crawl_operations
 from receiver.service.emulator.api.extract import extract_operations
+from receiver.service.emulator.api.feedback import FeedbackOperations
 from receiver.service.emulator.api.map import MapOperations
 from receiver.service.emulator.api.media import MediaEndpoint
 from receiver.service.emulator.api.monitors import MonitorOperations
+from receiver.service.emulator.api.other_searches import OtherSearches
 from receiver.service.emulator.api.parse import ParseOperations
 from receiver.service.emulator.api.scrape import ScrapeOperations
 from receiver.service.emulator.api.search import SearchOperations
@@ -22,6 +25,7 @@ from receiver.service.emulator.api.sockets import JobSockets
 from receiver.service.emulator.browser import media as media_tables
 from receiver.service.emulator.browser.media import MediaStore
 from receiver.service.emulator.browser.parts import BrowserParts
+from receiver.service.emulator.content.pending_uploads import PendingUploads
 from receiver.service.emulator.jobs import engine as job_tables
 from receiver.service.emulator.jobs.engine import JobEngine
 from receiver.service.emulator.jobs.quiet_crawl import QuietCrawler
@@ -64,11 +68,15 @@ async def open_families(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
         sites = _site_reader(base, tools)
         stack.push_async_callback(sites.close)
         finder = _finder(base, sites, stack)
+        feedback = FeedbackBook(base.state, base.clock, base.ids, base.ledger)
+        uploads = PendingUploads(base.clock)
         maps = MapOperations(
             fetcher=tools.fetcher,
             scraper=tools.scraper,
             account=base.ledger,
             known=KnownUrls(base.state),
+            ids=base.ids,
+            note=feedback.note,
             policy=base.policy,
         )
         jobs = await stack.enter_async_context(_jobs(base, tools))
@@ -84,11 +92,14 @@ async def open_families(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
             await research.stop_all()
             await sites.close()
             await base.state.run(search_tables.empty)
+            uploads.forget_all()
 
         keys = ApiKeys(base.options.keys, open_access=base.options.open_access)
         yield EmulatorParts(
             operations=[
-                *_operations_of_pages(base, tools, finder),
+                *_operations_of_pages(base, tools, finder, feedback, uploads),
+                *OtherSearches(finder, base.ledger, base.policy).operations(),
+                *FeedbackOperations(feedback, tools.kept, base.policy).operations(),
                 *crawl_operations(jobs, base.policy),
                 *batch_operations(jobs, base.policy),
                 *MonitorOperations(monitors).operations(),
@@ -103,7 +114,9 @@ async def open_families(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
         )
 
 
-def _operations_of_pages(base: EmulatorBase, tools: ScrapingTools, finder: SearchEngine) -> list[ApiOperation]:
+def _operations_of_pages(
+    base: EmulatorBase, tools: ScrapingTools, finder: SearchEngine, feedback: FeedbackBook, uploads: PendingUploads
+) -> list[ApiOperation]:
     """Return the operations about single pages and files, and those of a browser."""
     scrapes = ScrapeOperations(
         scraper=tools.scraper,
@@ -111,7 +124,9 @@ def _operations_of_pages(base: EmulatorBase, tools: ScrapingTools, finder: Searc
         account=base.ledger,
         kept=tools.kept,
     )
-    files = ParseOperations(files=tools.scraper, account=base.ledger, kept=tools.kept, policy=base.policy)
+    files = ParseOperations(
+        files=tools.scraper, waiting=uploads, account=base.ledger, kept=tools.kept, policy=base.policy
+    )
     searches = SearchOperations(
         engine=finder,
         scraper=tools.scraper,
@@ -119,6 +134,7 @@ def _operations_of_pages(base: EmulatorBase, tools: ScrapingTools, finder: Searc
         account=base.ledger,
         kept=tools.kept,
         ids=base.ids,
+        note=feedback.note,
         policy=base.policy,
     )
     sessions = BrowserOperations(
@@ -178,7 +194,7 @@ def _monitors(base: EmulatorBase, tools: ScrapingTools, finder: SearchEngine) ->
         ids=base.ids,
         sites=crawler,
         searches=SearchWatcher(finder),
-        model=tools.model,
+        extractor=tools.scraper.extractor,
         jitter=base.options.jitter,
         activity=base.activity,
         policy=base.policy,

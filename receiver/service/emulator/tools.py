@@ -105,6 +105,7 @@ async def _browser(base: EmulatorBase, stack: AsyncExitStack, fetcher: Fetcher) 
             ids=base.ids,
             account=base.ledger,
             activity=base.activity,
+            state=base.state,
         )
     )
 

@@ -148,7 +148,7 @@ class Outage(_Table):
     @model_validator(mode="after")
     def _fit_together(self) -> Self:
         if self.end <= self.start:
-            _refuse("to", "it has to come after `from`")
+            _refuse("to", "an outage ends after it begins, so `to` has to be later than `from`")
         if "status" in self.model_fields_set and self.kind is not OutageKind.STATUS:
             _refuse("status", 'it goes with kind = "status"')
         return self

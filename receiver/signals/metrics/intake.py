@@ -1,11 +1,12 @@
 """The metrics of the web process: deliveries, refusals, and the time to answer."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 from typing import Protocol, Self
 
 from prometheus_client import Counter, Gauge, Histogram
+from prometheus_client.metrics_core import Metric
 
 from receiver.core.clock import Clock
 from receiver.core.types import AppendOutcome
@@ -184,3 +185,12 @@ class _Copy:
         self._malformed.inc(figures.quarantined - self._copied_quarantined)
         self._copied_received, self._copied_quarantined = figures.received_bytes, figures.quarantined
         self._in_flight.set(figures.bytes_in_flight)
+
+
+class _NoFigures:
+    received_bytes = bytes_in_flight = quarantined = 0
+
+
+def described_metrics() -> Iterable[Metric]:
+    """Return every metric that a web process can show, for the guide. Their values mean nothing."""
+    return IntakeMetrics(_NoFigures())._registry.collect()

@@ -10,7 +10,7 @@ from prometheus_client import Counter, Histogram
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from receiver.core.clock import Clock
+from receiver.core.clock import Clock, SystemClock
 from receiver.core.log_lines import event_log
 from receiver.core.ports.reports import HealthReader
 from receiver.core.types import AttemptOutcome, HandlerName
@@ -212,3 +212,15 @@ def _of_facts(facts: StoreFacts | None) -> Iterable[Metric]:
     ):
         if age is not None:
             yield GaugeMetricFamily(f"receiver_store_{name}_seconds", told, age.total_seconds())
+
+
+def described_metrics() -> Iterable[Metric]:
+    """Return every metric that a worker can show, for the guide. Their values mean nothing."""
+    metrics = WorkMetrics((), BacklogReader(_no_store, SystemClock()))
+    metrics._store.backlog = Backlog(new=0, waiting=0, running=0, oldest_waiting=None, paused=(), lost=0)
+    metrics._store.facts = StoreFacts(0, 0, timedelta(0), timedelta(0))
+    return metrics._registry.collect()
+
+
+def _no_store() -> AbstractAsyncContextManager[HealthReader]:
+    raise LookupError("these metrics are only described")

@@ -42,7 +42,8 @@ def _parted(url: str) -> tuple[str, str, list[str]]:
 
     Nothing is decoded: libpq takes `+` for itself and not for a space, and knows addresses that no parser of URLs
     takes, such as those of several hosts. A user and a password may have every character but `/` and `@`: libpq
-    would take what follows for a host or a database, and errors quote those.
+    would take what follows for a host or a database, and errors quote those. The driver that an address of
+    SQLAlchemy names is left out.
     """
     scheme, slashes, rest = url.partition("://")
     if not slashes:
@@ -58,4 +59,4 @@ def _parted(url: str) -> tuple[str, str, list[str]]:
             schema = unquote(value)
         else:
             options.append(option)
-    return f"{scheme}://{user}{at}{place}", schema, options
+    return f"{scheme.partition('+')[0]}://{user}{at}{place}", schema, options

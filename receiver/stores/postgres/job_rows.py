@@ -1,6 +1,6 @@
 """One row for each job, so that listings of jobs find them without their deliveries.
 
-Workers keep them when they have routed, some hundred deliveries at a time: the rows of a job with many pages then
+Workers keep them when they have routed, a thousand deliveries at a time: the rows of a job with many pages then
 change once for many of them. What lies behind the mark `summed` is read from the deliveries.
 """
 
@@ -10,9 +10,9 @@ from receiver.stores.postgres.statements import job_rows as statements
 from receiver.stores.sql.connection import number
 from receiver.stores.sql.statements.columns import SUMMED
 
-BEHIND = 256
+BEHIND = 1_024
 """Deliveries that gather before the rows of their jobs change."""
-_MOST = 2_048
+_MOST = 4_096
 """Deliveries that one transaction takes."""
 
 
@@ -34,7 +34,9 @@ class PostgresJobRows:
         through = min(last_seq, self._summed + _MOST)
         bounds = {"after": self._summed, "through": through}
         with self._database.transaction(connection):
-            if connection.execute(statements.ADVANCE_SUMMED, bounds).rowcount:
-                connection.execute(statements.REMOVE_OF_NEXT, bounds)
-                connection.execute(statements.ADD_NEXT, bounds)
+            if not connection.execute(statements.ADVANCE_SUMMED, bounds).rowcount:
+                self._summed = last_seq  # another worker moves it now, so this one asks later
+                return
+            connection.execute(statements.REMOVE_OF_NEXT, bounds)
+            connection.execute(statements.ADD_NEXT, bounds)
         self._summed = through

@@ -7,8 +7,11 @@ from datetime import datetime
 from receiver.core.claims import Lease, RoutingBatch
 from receiver.core.clock import to_micros
 from receiver.core.deliveries import StoredDelivery
+from receiver.core.log_lines import event_log
 from receiver.core.types import HandlerName, WorkerId
 from receiver.core.work import NewWork
+from receiver.errors import StoreError, StoreRefused
+from receiver.stores.postgres.clock import OpenClocks
 from receiver.stores.postgres.connection import PostgresConnection
 from receiver.stores.postgres.database import SYNCED, PostgresDatabase
 from receiver.stores.postgres.dialect import WRITES
@@ -16,8 +19,11 @@ from receiver.stores.postgres.job_rows import PostgresJobRows
 from receiver.stores.postgres.routing_turn import RoutingTurn
 from receiver.stores.postgres.statements.routing import ROUTING, SKIP_IDS
 from receiver.stores.postgres.statements.waking import LATEST_CHANGE
+from receiver.stores.sql.connection import SqlConnection
 from receiver.stores.sql.queue import SqlQueue
 from receiver.stores.sql.writes import Writes
+
+log = event_log(__name__)
 
 _POLL_SECONDS, _LONGEST_POLL_SECONDS = 0.02, 0.25
 _SLOWER = 1.3
@@ -32,19 +38,26 @@ class PostgresQueue(SqlQueue):
     """A WorkQueue. Its commits are not synced: after a crash of the server a finished work item may run again."""
 
     def __init__(
-        self, database: PostgresDatabase, writes: Writes = WRITES, turn: RoutingTurn | None = None
+        self,
+        database: PostgresDatabase,
+        clocks: OpenClocks | None = None,
+        *,
+        writes: Writes = WRITES,
+        turn: RoutingTurn | None = None,
     ) -> None:
+        """`clocks` are those that show the moments which the methods are given, if they are the database's."""
         super().__init__(database, writes)
         self._database = database
+        self._clocks = clocks or OpenClocks()
         self._turn = turn or RoutingTurn()
         self._jobs = PostgresJobRows(database)
-        self._seen: tuple[int, ...] | None = None
+        self._seen: Sequence[int] | None = None
 
     async def routing_batch(self, *, limit: int, max_bytes: int) -> RoutingBatch:
         """Return the oldest deliveries that no worker has routed; none while another worker is about to do so."""
 
         def read(connection: PostgresConnection) -> RoutingBatch:
-            routed, holder, any_new, any_backfilled = connection.execute(ROUTING).fetchone()
+            routed, holder, any_new, any_backfilled = self._clocks.watched(connection, ROUTING)
             found: tuple[StoredDelivery, ...] = ()
             if any_new and self._turn.take(connection, routed=routed, holder=holder):
                 found = self.unrouted(connection, after=routed, limit=limit, max_bytes=max_bytes)
@@ -58,9 +71,15 @@ class PostgresQueue(SqlQueue):
         """Make work items and mark the batch as routed, unless another worker was first."""
         made = await super().route(batch, work, lease=lease, now=now)
         if made is not None:
-            last_seq = batch.deliveries[-1].seq
-            await self.database.call(lambda connection: self._jobs.follow(connection, last_seq))
+            await self._follow(batch.deliveries[-1].seq)
         return made
+
+    async def _follow(self, last_seq: int) -> None:
+        """Let the rows of jobs follow. If that fails, they follow later: what was routed is this worker's."""
+        try:
+            await self.database.call(lambda connection: self._jobs.follow(connection, last_seq))
+        except (StoreError, StoreRefused) as exc:
+            log.warning("job_rows_behind", extra={"reason": str(exc)})
 
     async def enlist(self, worker: WorkerId) -> None:
         """Do nothing: no machine can tell whether a worker of another one lives."""
@@ -68,6 +87,19 @@ class PostgresQueue(SqlQueue):
     async def expire_dead(self, worker: WorkerId, *, steady: datetime) -> Sequence[WorkerId]:
         """Return nobody: of no worker it is certain that it died."""
         return []
+
+    def _has_changed(self, connection: PostgresConnection) -> bool:
+        """Tell whether there may be something to do. What another worker is about to route is not for this one."""
+        *latest, holder = self._clocks.watched(connection, LATEST_CHANGE)
+        before = self._seen
+        if before is None or latest[1] != before[1] or (latest != before and self._turn.may_take(holder)):
+            self._seen = latest
+            return True
+        return False
+
+    def is_right(self, connection: SqlConnection) -> bool:
+        """Compare the clocks with the database's. A machine that was paused is behind, and cannot know it."""
+        return not self._clocks.compare(connection)
 
     async def once(self, handler: HandlerName, key: str, *, now: datetime, until: datetime | None = None) -> bool:
         """Return True the first time. That is synced: after a crash of the server it would be said again."""
@@ -92,9 +124,7 @@ class PostgresQueue(SqlQueue):
         """
         pause, waited = _POLL_SECONDS, 0.0
         while waited < _LONGEST_WAIT_SECONDS:
-            latest = await self.database.call(_latest)
-            if latest != self._seen:
-                self._seen = latest
+            if await self.database.call(self._has_changed):
                 return
             # The real clock, whatever clock the worker has: the change comes from another process.
             await asyncio.sleep(pause)
@@ -108,8 +138,3 @@ def skip_ids(schema: str, connection: PostgresConnection) -> None:
     This worker may still run some of those, and would else end the attempts of other items with their results.
     """
     connection.execute(SKIP_IDS, {"table": f'"{schema}".work_items', "count": _FORGOTTEN}).fetchall()
-
-
-def _latest(connection: PostgresConnection) -> tuple[int, ...]:
-    found: tuple[int, ...] = connection.execute(LATEST_CHANGE).fetchone()
-    return found

@@ -20,6 +20,10 @@ class RoutingTurn:
         self._seen = (0, 0)
         self._seen_at = 0.0
 
+    def may_take(self, holder: int) -> bool:
+        """Tell whether nobody else has the turn, as far as one sees."""
+        return holder in (0, self._own)
+
     def take(self, connection: PostgresConnection, *, routed: int, holder: int) -> bool:
         """Take the turn if nobody has it, or if its holder has routed nothing for too long."""
         if holder == self._own:

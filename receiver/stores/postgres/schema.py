@@ -88,11 +88,15 @@ def _make_schema(connection: PostgresConnection, name: str) -> None:
     connection.command(f'CREATE TABLE "{name}".schema_version (version integer PRIMARY KEY)')
 
 
-def require_current(connection: PostgresConnection, translate: Translation, address: Address) -> None:
-    """Raise an error unless the tables are those that this version needs."""
+def require_current(
+    connection: PostgresConnection, translate: Translation, address: Address, *, or_next: bool = False
+) -> None:
+    """Raise an error unless the tables are of this version, or with `or_next` of the next one."""
     version = stored_version(connection, translate)
     if version == 0:
         raise _no_store(address)
+    if or_next and version == newest() + 1:
+        return
     require_known(version, address)
     if version < newest():
         raise StoreRefused(

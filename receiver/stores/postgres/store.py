@@ -16,7 +16,7 @@ from receiver.core.ports.search import SearchIndex
 from receiver.core.ports.store import Schema
 from receiver.stores.postgres import schema
 from receiver.stores.postgres.address import parse_address
-from receiver.stores.postgres.clock import database_clock
+from receiver.stores.postgres.clock import OpenClocks, database_clock
 from receiver.stores.postgres.connection import PostgresConnection
 from receiver.stores.postgres.controls import PostgresControls
 from receiver.stores.postgres.database import READING, STATEMENT_DEADLINE, SYNCED, UNSYNCED, PostgresDatabase
@@ -42,6 +42,8 @@ class PostgresStore:
         self._address = parse_address(url)
         self._translate = Translation(self._address.schema)
         self._append_deadline = append_deadline
+        self._clocks = OpenClocks()
+        self._was_current = False
 
     def exists(self) -> bool:
         """Tell whether the database has our tables. Raises StoreError if nobody can reach it."""
@@ -61,9 +63,9 @@ class PostgresStore:
 
     @asynccontextmanager
     async def clock(self, clock: Clock) -> AsyncIterator[Clock]:
-        """Open the clock of the database."""
+        """Open the clock of the database. The queues of this store compare it when its time surprises them."""
         connect = partial(PostgresDatabase, self._address, writes=False, deadline=self._append_deadline)
-        async with database_clock(connect, clock) as shown:
+        async with database_clock(connect, clock, self._clocks) as shown:
             yield shown
 
     @asynccontextmanager
@@ -81,7 +83,7 @@ class PostgresStore:
         """Open for working; creates the tables if there are none."""
         skip = partial(skip_ids, self._address.schema)
         async with self._open(create=True, begin=UNSYNCED, on_reconnect=skip) as database:
-            yield PostgresQueue(database)
+            yield PostgresQueue(database, self._clocks)
 
     @asynccontextmanager
     async def search(self) -> AsyncIterator[SearchIndex]:
@@ -141,4 +143,6 @@ class PostgresStore:
         connection.tame_planner()
 
     def _require_current(self, connection: PostgresConnection) -> None:
-        schema.require_current(connection, self._translate, self._address)
+        # Each version works with the tables of the next one. So a process goes on when another one has migrated.
+        schema.require_current(connection, self._translate, self._address, or_next=self._was_current)
+        self._was_current = True

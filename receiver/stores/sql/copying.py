@@ -14,12 +14,15 @@ from receiver.errors import StoreRefused
 from receiver.stores.sql.connection import SqlConnection, SqlDatabase, Values
 from receiver.stores.sql.dialect import Dialect
 from receiver.stores.sql.inserting import insert
+from receiver.stores.sql.named_errors import NamedDatabase
 from receiver.stores.sql.statements import copying as statements
 from receiver.stores.sql.statements.copying import CopiedTable
 
 PAGE_SIZE = 1_000
 MAX_BYTES = 4 * 1024 * 1024
 """Rows that are compared at one time, and bytes of bodies that one transaction writes."""
+SOURCE, TARGET = "FROM", "TO"
+"""What the two stores are called in errors, as in the help of the command."""
 _COPIED_MARK = "copied"
 """The last seq that a copy wrote. If there is a later one, the target has taken deliveries of its own."""
 
@@ -68,18 +71,20 @@ class StoreCopy:
     ) -> None:
         self._source = source
         self._target = target
+        self._reading = NamedDatabase(source.database, SOURCE)
+        self._writing = NamedDatabase(target.database, TARGET)
         self._advance = advance
         self._page_size = page_size
 
     async def require_free_target(self) -> None:
         """Raise StoreRefused if the target holds deliveries that no copy from this source brought."""
-        last = await self._target.database.call(_last_seq)
-        copied = await self._target.database.call(partial(_mark, name=_COPIED_MARK))
-        rows = [await self._read(one, statements.KEY_AT, {"seq": last}) for one in (self._source, self._target)]
+        last = await self._writing.call(_last_seq)
+        copied = await self._writing.call(partial(_mark, name=_COPIED_MARK))
+        rows = [await self._read(one, statements.KEY_AT, {"seq": last}) for one in (self._reading, self._writing)]
         is_other = bool(rows[0]) and rows[0] != rows[1]  # without a row, the source has pruned it since
         if last and (last > (copied or 0) or is_other):
             raise StoreRefused(
-                "the target has deliveries that the source does not have: copy into an empty store. "
+                f"{TARGET} has deliveries that {SOURCE} does not have: copy into an empty store. "
                 "Nothing was changed"
             )
 
@@ -87,10 +92,10 @@ class StoreCopy:
         """Bring the target to what the source has now."""
         for table in statements.COPIED:
             await self._copy_table(table)
-        heads = await self._source.database.call(_heads)
-        routed = await self._source.database.call(partial(_mark, name="routed"))
-        lasts = await self._source.database.call(lambda one: one.execute(statements.LAST_GIVEN).fetchone())
-        await self._target.database.call(partial(self._end, heads=heads, routed=routed or 0, lasts=lasts))
+        heads = await self._reading.call(_heads)
+        routed = await self._reading.call(partial(_mark, name="routed"))
+        lasts = await self._reading.call(lambda one: one.execute(statements.LAST_GIVEN).fetchone())
+        await self._writing.call(partial(self._end, heads=heads, routed=routed or 0, lasts=lasts))
 
     async def differences(self) -> int:
         """Compare both stores, with all bodies byte by byte, and return in how many rows they differ."""
@@ -103,15 +108,16 @@ class StoreCopy:
                 if table.has_bodies:
                     found += await self._differing_bodies(table, [row for row in rows if row not in differing])
                 self._advance(len(rows))
-        heads = [set(await one.database.call(_heads)) for one in (self._source, self._target)]
-        routed = [await one.database.call(partial(_mark, name="routed")) for one in (self._source, self._target)]
+        sides = (self._reading, self._writing)
+        heads = [set(await one.call(_heads)) for one in sides]
+        routed = [await one.call(partial(_mark, name="routed")) for one in sides]
         return found + len(heads[0] ^ heads[1]) + int(routed[0] != routed[1])
 
     async def sizes(self) -> tuple[CopySizes, CopySizes]:
         """Return what the source and the target hold."""
         source, target = [
-            CopySizes(*map(int, await one.database.call(lambda found: found.execute(statements.SIZES).fetchone())))
-            for one in (self._source, self._target)
+            CopySizes(*map(int, await one.call(lambda found: found.execute(statements.SIZES).fetchone())))
+            for one in (self._reading, self._writing)
         ]
         return source, target
 
@@ -120,11 +126,11 @@ class StoreCopy:
             theirs = await self._theirs(table, after, last)
             removed = _keys(table, theirs) - _keys(table, rows)
             if removed:
-                await self._target.database.call(partial(self._remove, table=table, keys=sorted(removed)))
+                await self._writing.call(partial(self._remove, table=table, keys=sorted(removed)))
             differing = _differing(table, rows, theirs)
             for batch in _batches(table, differing):
                 whole = await self._whole(self._source, table, batch) if table.has_bodies else batch
-                await self._target.database.call(partial(self._write, table=table, rows=whole))
+                await self._writing.call(partial(self._write, table=table, rows=whole))
             self._advance(len(rows))
 
     async def _pages(self, table: CopiedTable) -> AsyncIterator[tuple[_Key, list[_Row], _Key | None]]:
@@ -132,18 +138,19 @@ class StoreCopy:
         after: _Key | None = _first_place(table)
         while after is not None:
             sql = f"{table.page(through_end=True)} LIMIT {self._page_size}"
-            rows = await self._read(self._source, sql, _placed("after", after))
+            rows = await self._read(self._reading, sql, _placed("after", after))
             last = _key(table, rows[-1]) if len(rows) == self._page_size else None
             yield after, rows, last
             after = last
 
     async def _theirs(self, table: CopiedTable, after: _Key, last: _Key | None) -> list[_Row]:
         values = _placed("after", after) | ({} if last is None else _placed("last", last))
-        return await self._read(self._target, table.page(through_end=last is None), values)
+        return await self._read(self._writing, table.page(through_end=last is None), values)
 
     async def _whole(self, side: CopySide, table: CopiedTable, rows: Sequence[_Row]) -> list[_Row]:
         ids = side.dialect.array([row[0] for row in rows])
-        return await self._read(side, table.with_bodies(side.dialect), {"ids": ids})
+        database = self._reading if side is self._source else self._writing
+        return await self._read(database, table.with_bodies(side.dialect), {"ids": ids})
 
     async def _differing_bodies(self, table: CopiedTable, rows: Sequence[_Row]) -> int:
         found = 0
@@ -153,18 +160,18 @@ class StoreCopy:
             found += sum(row != lengths[_key(table, row)] for row in theirs if _key(table, row) in lengths)
         return found
 
-    async def _read(self, side: CopySide, sql: str, values: Values) -> list[_Row]:
-        return await side.database.call(lambda connection: connection.execute(sql, values).fetchall())
+    async def _read(self, database: NamedDatabase, sql: str, values: Values) -> list[_Row]:
+        return await database.call(lambda connection: connection.execute(sql, values).fetchall())
 
     def _write(self, connection: SqlConnection, *, table: CopiedTable, rows: Sequence[_Row]) -> None:
-        with self._target.database.transaction(connection):
+        with self._writing.transaction(connection):
             insert(connection, table.write, [_written(table, row) for row in rows])
             if table.name == "deliveries":
                 last = max(rows[-1][0], _mark(connection, name=_COPIED_MARK) or 0)
                 connection.execute(statements.SET_MARK, {"name": _COPIED_MARK, "value": last})
 
     def _remove(self, connection: SqlConnection, *, table: CopiedTable, keys: Sequence[_Key]) -> None:
-        with self._target.database.transaction(connection):
+        with self._writing.transaction(connection):
             for key in keys:
                 connection.execute(table.remove, dict(zip(table.key, key, strict=True)))
 
@@ -172,7 +179,7 @@ class StoreCopy:
         """Set what must not be seen before all rows are there."""
         last_seq, _, last_work, last_request = lasts
         dialect = self._target.dialect
-        with self._target.database.transaction(connection):
+        with self._writing.transaction(connection):
             connection.execute(statements.NO_HEADS)
             for start in range(0, len(heads), PAGE_SIZE):
                 ids = dialect.array(heads[start : start + PAGE_SIZE])

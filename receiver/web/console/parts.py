@@ -1,12 +1,13 @@
 """What the pages of the console share."""
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
+from receiver.core.attention import AttentionLimits
 from receiver.core.clock import Clock
 from receiver.core.work import HandlerReport
 from receiver.web.console.access import StoreAccess
@@ -73,6 +74,8 @@ class ConsoleOptions:
     """Checks the deployment as `receiver check` does. None where that is not possible."""
     sign: Callable[[bytes], dict[str, str]] | None = None
     """Returns the headers that authenticate a body, for a request to copy. None without secrets."""
+    limits: AttentionLimits = field(default_factory=AttentionLimits)
+    """From when on something needs somebody; alerts have the same."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Templates, and how moments, sizes and states look in them."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -28,7 +28,7 @@ _TONES = {
 MAX_MARKDOWN = 32 * 1024
 """Characters of Markdown that are rendered for one delivery; the rest is cut. Brackets take quadratic time."""
 # Raw HTML stays text. Links are shown as they are and never followed by the console itself.
-_MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table").enable("strikethrough")
+MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table").enable("strikethrough")
 
 
 class PageRenderer:
@@ -91,16 +91,20 @@ class PageRenderer:
 
 def safe_markdown(text: str, width: int = MAX_MARKDOWN) -> Markup:
     """Return Markdown from outside as HTML without anything that acts: no scripts, styles, images or forms."""
+    return clean_html(MARKDOWN.render(escape_controls(shortened(text, width), keep="\n\t")))
+
+
+def clean_html(rendered: str, *, with_id: Collection[str] = ()) -> Markup:
+    """Return HTML without anything that acts. Tags in `with_id` keep their `id`: never for foreign text."""
     import nh3  # a page of Markdown is rare
 
-    rendered = _MARKDOWN.render(escape_controls(shortened(text, width), keep="\n\t"))
     cleaned = nh3.clean(
         rendered,
         tags={
             "a", "blockquote", "br", "code", "del", "em", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p",
             "pre", "s", "strong", "table", "tbody", "td", "th", "thead", "tr", "ul",
         },
-        attributes={"a": {"href"}},
+        attributes={"a": {"href"}, **{tag: {"id"} for tag in with_id}},
         url_schemes={"http", "https", "mailto"},
         link_rel="noopener noreferrer nofollow",
     )  # fmt: skip

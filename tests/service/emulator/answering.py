@@ -13,6 +13,7 @@ import jsonschema
 from receiver.core.signing import verify
 from receiver.service.emulator.api.account import AccountOperations
 from receiver.service.emulator.api.calls import ApiOperation
+from receiver.service.emulator.api.other_searches import ABSENT
 from receiver.service.emulator.api.routes import RouteTable
 from receiver.service.emulator.app import Emulator
 from receiver.service.emulator.families import open_families
@@ -68,6 +69,13 @@ ONCE: dict[tuple[str, str], Schema] = {
     ("POST", "/v2/search"): schemas.SEARCH_V2,
     ("POST", "/v2/parse"): schemas.PARSE,
     ("GET", "/v2/parse/formats"): schemas.PARSE_FORMATS,
+    ("POST", "/v2/parse/upload-url"): schemas.UPLOAD_URL,
+    ("PUT", "/v2/parse/upload/{ref}"): schemas.SUCCESS,
+    ("POST", "/v2/search/{id}/feedback"): schemas.FEEDBACK,
+    ("POST", "/v2/feedback"): schemas.FEEDBACK,
+    ("POST", "/v2/search/gov"): schemas.GOV_SEARCH,
+    ("POST", "/v2/search/developer"): schemas.DEVELOPER_SEARCH,
+    **dict.fromkeys(ABSENT, schemas.NEVER),
     ("POST", "/v1/map"): schemas.MAP_V1,
     ("POST", "/v2/map"): schemas.MAP_V2,
     ("POST", "/v2/crawl/params-preview"): schemas.PREVIEW,

@@ -171,6 +171,8 @@ CODE_RUN = _answer(
     truncated=_YES_OR_NO,
 )
 SESSION_ENDED = _answer("sessionDurationMs", "creditsBilled", sessionDurationMs=_NUMBER, creditsBilled=_NUMBER)
+NEVER: Schema = {"not": {}}
+"""For an operation that never succeeds."""
 SUCCESS = _answer()
 """An answer that says nothing more."""
 CANCELLED = _answer("status", status={"const": "cancelled"})
@@ -218,7 +220,46 @@ ACTIVE_CRAWLS = _answer(
 PREVIEW = _answer("data", data=_table(("url",), url=_TEXT, includePaths=_TEXTS, limit=_NUMBER), warning=_TEXT)
 """The options that the prompt of a crawl stands for."""
 MAP_V1 = _answer("links", links=_TEXTS, warning=_TEXT)
-MAP_V2 = _answer("links", links=_list(_table(("url",), url=_TEXT, title=_TEXT, description=_TEXT)), warning=_TEXT)
+MAP_V2 = _answer(
+    "links", "id", id=_UUID, links=_list(_table(("url",), url=_TEXT, title=_TEXT, description=_TEXT)), warning=_TEXT
+)
+
+FEEDBACK = _answer(
+    "feedbackId",
+    "creditsRefunded",
+    feedbackId=_UUID,
+    creditsRefunded=_NUMBER,
+    alreadySubmitted={"const": True},
+    creditsRefundedToday=_NUMBER,
+    dailyRefundCap=_NUMBER,
+    dailyCapReached=_YES_OR_NO,
+)
+"""https://docs.firecrawl.dev/api-reference/endpoint/search-feedback."""
+UPLOAD_URL = _answer(
+    "data",
+    data=_table(
+        ("uploadUrl", "uploadRef", "method", "headers", "expiresAt", "maxSizeBytes"),
+        uploadUrl=_TEXT,
+        uploadRef=_TEXT,
+        method={"const": "PUT"},
+        headers={"type": "object"},
+        expiresAt=_MOMENT,
+        maxSizeBytes=_NUMBER,
+    ),
+)
+DEVELOPER_SEARCH = _answer(
+    "results",
+    results=_list(
+        _table(
+            ("id", "url", "passages"),
+            id=_TEXT,
+            url=_TEXT,
+            title=_TEXT,
+            passages=_list(_table(("text",), text=_TEXT, citation_url=_TEXT)),
+        )
+    ),
+    warning=_TEXT,
+)
 
 _WEB_HIT = _table(
     ("url", "title", "description", "position"),
@@ -260,6 +301,7 @@ SEARCH_V2 = _answer(
     id=_UUID,
     warning=_TEXT,
 )
+GOV_SEARCH = _answer("data", data=_table(("web",), web=_list(_WEB_HIT)), warning=_TEXT)
 SEARCH_V1 = _answer(
     "data",
     data=_list(_table(("url", "title", "description"), url=_TEXT, title=_TEXT, description=_TEXT, markdown=_TEXT)),
@@ -536,6 +578,7 @@ _FAULT = {
             late={"type": "number"},
             shuffle={"type": "number"},
         ),
+        _table(("job", "times", "after"), job=_TEXT, times=_NUMBER, after=_NUMBER, error=_TEXT),
     ]
 }
 _FAULTS = _answer("faults", faults=_list(_FAULT))

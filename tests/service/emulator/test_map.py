@@ -13,6 +13,7 @@ from receiver.service.emulator.api.map import MapOperations
 from receiver.service.emulator.failures import CallRefused, ScrapeFailed
 from receiver.service.emulator.fetching.fetcher import Fetcher
 from receiver.service.emulator.fetching.site_links import SiteLink, sorted_by_likeness
+from receiver.service.emulator.ids import IdSource
 from receiver.service.emulator.options import EmulatorOptions, SiteSource
 from receiver.service.emulator.scrapes import ScrapedPage, ScrapePlan
 from receiver.service.emulator.scraping import history
@@ -70,14 +71,20 @@ class Mapping:
     def __init__(self, fetcher: Fetcher, database: StateDatabase) -> None:
         self.database = database
         self.purse = Purse()
+        self.noted: list[tuple[str, str, str]] = []
         self.scraper = LinkScraper(fetcher)
         self.operations = MapOperations(
             fetcher=fetcher,
             scraper=self.scraper,
             account=self.purse,
             known=KnownUrls(database),
+            ids=IdSource(VirtualClock(), 1),
+            note=self.note,
             policy=RequestPolicy(threat_protection="on"),
         )
+
+    async def note(self, team: str, job_id: str, endpoint: str) -> None:
+        self.noted.append((team, job_id, endpoint))
 
     async def answer(self, version: Literal[1, 2] = 2, **body: Any) -> dict[str, Any]:
         answer = await self.operations.map(ApiCall(version=version, team="team-1", body={"url": SITE, **body}))
@@ -129,7 +136,9 @@ async def test_a_map_has_the_page_its_sitemap_and_its_links() -> None:
             {"url": "https://acme.test/above"},
             {"url": f"{SITE}/linked"},
         ],
+        "id": maps.noted[0][1],
     }
+    assert maps.noted == [("team-1", body["id"], "map")]
     assert maps.purse.charged == [("team-1", 1)]
 
 

@@ -116,7 +116,7 @@ def test_the_default_rate_is_only_for_a_scenario_without_arrivals() -> None:
             'endpoint.latency.p99 is "1s": it has to be p50 or longer',
         ),
         ('endpoint.latency = { p50 = "3s", p90 = "4s" }', "there are p50, p99"),
-        ('[[outage]]\nfrom = "10m"\nto = "5m"', 'outage[0].to is "5m": it has to come after `from`'),
+        ('[[outage]]\nfrom = "10m"\nto = "5m"', 'outage[0].to is "5m": an outage ends after it begins'),
         (
             '[[outage]]\nfrom = "1s"\nto = "2s"\n[[outage]]\nto = "5m"',
             "outage[1].from is missing: give a time from the start, such as 5m",

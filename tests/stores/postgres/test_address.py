@@ -21,6 +21,8 @@ USER = "postgresql://user:pass@"
         ("postgres://%2Frun%2Fsockets/db?schema=a", {"host": "/run/sockets"}),
         ("postgresql://user:p#a?s%40s@one/db?schema=a", {"password": "p#a?s@s", "host": "one"}),
         (f"{USER}one?schema=a", {"host": "one"}),
+        ("postgresql+psycopg://user:a+b@one/db?schema=a", {"host": "one", "password": "a+b", "dbname": "db"}),
+        ("postgres+asyncpg:///db?host=/run/sockets&schema=a", {"host": "/run/sockets", "dbname": "db"}),
     ],
 )
 def test_libpq_gets_what_the_address_says(url: str, expected: dict[str, str]) -> None:

@@ -46,7 +46,7 @@ async def workers(gate: Gate, count: int, by: Writes = WRITES) -> AsyncIterator[
     async with AsyncExitStack() as stack:
         opened = await stack.enter_async_context(open_all(store))
         queues = [await stack.enter_async_context(store.queue()) for _ in range(count)]
-        yield opened, [PostgresQueue(database_of(queue), by) for queue in queues]
+        yield opened, [PostgresQueue(database_of(queue), writes=by) for queue in queues]
 
 
 def database_of(queue: WorkQueue) -> PostgresDatabase:

@@ -12,9 +12,10 @@ from receiver.stores.postgres.address import parse_address
 from receiver.stores.postgres.schema import newest, prepare
 from receiver.stores.postgres.store import PostgresStore
 from receiver.stores.postgres.translation import Translation
-from tests.doubles import delivery, soon
+from tests.doubles import NOON, delivery, soon
 from tests.stores.outside import PostgresTables
 from tests.stores.postgres.gate import Gate
+from tests.stores.postgres.test_faults import end_sessions
 
 
 async def test_processes_that_start_at_the_same_time_make_the_tables_once(postgres_url: str) -> None:
@@ -66,10 +67,30 @@ async def test_tables_of_a_newer_version_are_refused_and_left_unchanged(postgres
     store, tables = PostgresStore(postgres_url), PostgresTables(postgres_url)
     async with store.log():
         tables.run(f"INSERT INTO schema_version VALUES ({newest() + 1})")
-    for opening in (store.log, store.reports):
+    started = PostgresStore(postgres_url)
+    for opening in (started.log, started.reports):
         with pytest.raises(StoreRefused, match="made by a newer version"):
             async with opening():
                 pass
+
+
+async def test_a_process_that_runs_goes_on_when_another_one_has_migrated(postgres_url: str) -> None:
+    """An upgrade restarts one process after the other. Those that still wait for it may have to connect again."""
+    gate, tables = Gate(postgres_url, "", ""), PostgresTables(postgres_url)
+    store = PostgresStore(gate.url)
+    async with store.log() as log, store.queue() as queue:
+        await soon(log.append(delivery("before")))
+        tables.run(f"INSERT INTO schema_version VALUES ({newest() + 1})")
+        end_sessions(postgres_url)
+        await soon(log.append(delivery("after")))
+        assert len((await queue.routing_batch(limit=9, max_bytes=9_999)).deliveries) == 2
+        async with store.maintenance() as maintenance:
+            await maintenance.forget(NOON, limit=1)
+
+        tables.run(f"INSERT INTO schema_version VALUES ({newest() + 2})")
+        end_sessions(postgres_url)
+        with pytest.raises(StoreError, match="made by a newer version"):
+            await soon(log.append(delivery("too late")))
 
 
 async def test_two_stores_in_one_database_know_nothing_of_each_other(postgres_url: str) -> None:

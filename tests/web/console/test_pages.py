@@ -12,7 +12,7 @@ from tests.stores.opened import DEAD, DONE, ONE, TWO, Opened, ended
 from tests.web.console.browsing import PAGES, Browser, links
 from tests.web.console.conftest import MakeBrowser
 
-EVERY_PAGE = (*PAGES, "/actions", "/sign-in")
+EVERY_PAGE = (*PAGES, "/actions", "/guide", "/guide/reference", "/sign-in")
 
 
 @pytest.mark.parametrize("path", EVERY_PAGE)

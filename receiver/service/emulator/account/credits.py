@@ -63,6 +63,16 @@ class CreditLedger:
             (team, f"{self._clock.now():%Y-%m}", amount),
         )
 
+    def refund_within(self, connection: sqlite3.Connection, team: str, amount: int) -> None:
+        """Give credits back as a part of a transaction. They do not count as used in this month."""
+        if amount <= 0:
+            return
+        self._set(connection, team, self._remaining(connection, team) + amount)
+        connection.execute(
+            "UPDATE used_credits SET credits = max(0, credits - ?) WHERE team = ? AND month = ?",
+            (amount, team, f"{self._clock.now():%Y-%m}"),
+        )
+
     def pay_within(self, connection: sqlite3.Connection, team: str, amount: int) -> bool:
         """Do what `charge_within` does if as many credits are left; otherwise do nothing, and return False."""
         if amount > self._remaining(connection, team):

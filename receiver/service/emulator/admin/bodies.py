@@ -33,7 +33,7 @@ class CallFaultBody(Request):
     """The HTTP status of the answers."""
     times: _Times = 1
     """How many calls it meets."""
-    method: Annotated[str, Field(pattern="^(GET|POST|PATCH|DELETE)$")] | None = None
+    method: Annotated[str, Field(pattern="^(GET|POST|PUT|PATCH|DELETE)$")] | None = None
     """Only calls with this HTTP method."""
     code: Annotated[str, Field(max_length=100)] | None = None
     """The code in the answers."""

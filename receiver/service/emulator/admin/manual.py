@@ -21,11 +21,12 @@ MANUAL: dict[tuple[str, str], tuple[str, Json]] = {
     ),
     ("GET", "/_emulator/faults"): ("List the faults that are still to come.", {}),
     ("POST", "/_emulator/faults"): (
-        "Ask for a fault of the next calls, or of the next webhooks.",
+        "Ask for a fault of the next calls, webhooks or jobs.",
         {
             "bodies": [
                 {"operation": "scrape", "status": 429, "times": 2, "retryAfter": 7},
                 {"webhook": "crawl.*", "times": 5, "copies": 2, "late": "1m", "shuffle": "30s"},
+                {"job": "crawl", "after": 3, "error": "The site went away"},
             ]
         },
     ),

@@ -4,8 +4,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from fnmatch import fnmatchcase
 from typing import Any, Protocol
 
+from receiver.events.catalog import EVENT_CLASSES
 from receiver.service.emulator.account.credits import CreditLedger
 from receiver.service.emulator.account.keys import team_of_key
 from receiver.service.emulator.admin.bodies import (
@@ -30,6 +32,7 @@ Handle = Callable[[Json, Mapping[str, str]], Awaitable[Json]]
 
 _POLICY = RequestPolicy()
 _MOST_ROWS = 1_000
+_NO_EVENT = "No event has a type like {!r}. The types are " + ", ".join(EVENT_CLASSES)
 _NO_OPERATION = (
     "operation: no call is {!r}; write a rate limit such as 'scrape', a path such as '/v2/crawl/{{id}}', or '*'"
 )
@@ -128,6 +131,8 @@ class AdminOperations:
     async def _add_fault(self, body: Json, query: Mapping[str, str]) -> Json:
         if "webhook" in body:
             webhook = read_body(WebhookFaultBody, body, _POLICY)
+            if not any(fnmatchcase(name, webhook.webhook) for name in EVENT_CLASSES):
+                raise refusal([custom_issue(_NO_EVENT.format(webhook.webhook), "webhook")])
             self.faults.webhooks.append(
                 WebhookFault(
                     webhook=webhook.webhook,

@@ -65,14 +65,10 @@ class BrowserOperations:
 
     async def create(self, call: ApiCall) -> Answer:
         """Open a session."""
-        plan, ignored = read_session(call.body, self._policy)
+        plan = read_session(call.body, self._policy)
         record = await self._host().open(call.team, plan)
         body: Json = {"success": True, "id": record.id, **_addresses(record, call.base_url)}
         body["expiresAt"] = wire_time(record.expires_at)
-        if ignored:
-            body["warning"] = (
-                f"The emulator keeps no profiles and blocks nothing: {', '.join(ignored)} had no effect."
-            )
         return Answer(body)
 
     async def list(self, call: ApiCall) -> Answer:
@@ -99,7 +95,7 @@ class BrowserOperations:
         host, asked = self._host(), read_interaction(call.body, self._policy)
         scrape_id = _uuid(call.path["id"])
         model = self._model_for(asked)
-        record = host.of_scrape(call.team, scrape_id) or await self._open_for(host, call.team, scrape_id)
+        record = host.of_scrape(call.team, scrape_id) or await self._open_for(host, call.team, scrape_id, asked)
         if model is not None:
             code = await _code_of(model, asked.prompt or "", await host.page_text(record), asked.timeout)
             body = _told(await host.execute(record, "python", code, asked.timeout), "python")
@@ -130,16 +126,20 @@ class BrowserOperations:
             raise CallRefused(400, "A prompt needs a language model: send code, or start with --model-url")
         return self._model
 
-    async def _open_for(self, host: SessionHost, team: str, scrape_id: str) -> SessionRecord:
+    async def _open_for(self, host: SessionHost, team: str, scrape_id: str, asked: InteractBody) -> SessionRecord:
         try:
             document = await self._kept.find(team, scrape_id)
         except ScrapeExpired:
             raise CallRefused(404, "Job expired") from None
         if document is None:
             raise CallRefused(404, "Job not found")
-        return await host.open(
-            team, SessionPlan(url=str(json.loads(document)["metadata"]["url"]), scrape_id=scrape_id)
+        plan = SessionPlan(
+            url=str(json.loads(document)["metadata"]["url"]),
+            scrape_id=scrape_id,
+            profile=None if asked.profile is None else asked.profile.name,
+            saves=asked.profile is None or asked.profile.save_changes is not False,
         )
+        return await host.open(team, plan)
 
     async def _ended(self, host: SessionHost, record: SessionRecord) -> Answer:
         await host.end(record)

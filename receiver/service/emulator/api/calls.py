@@ -66,7 +66,7 @@ Handle = Callable[[ApiCall], Awaitable[Answer]]
 class ApiOperation:
     """One operation: where it is, what it does, and by which limits it is counted."""
 
-    method: Literal["GET", "POST", "PATCH", "DELETE"]
+    method: Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
     """The HTTP method."""
     path: str
     """Such as `/v2/crawl/{id}`."""
@@ -75,6 +75,8 @@ class ApiOperation:
     limit: str
     """The rate limit that it counts towards: scrape, map, crawl, crawlStatus, search, extract, account…"""
     status: str = "real"
-    """For the README's table of operations: real, rules or model, browser."""
+    """For the guide's table of operations: real, rules or model, browser."""
     needs_key: bool = True
     """Whether a caller has to have a key; registration is for those who have none."""
+    takes: Literal["json", "form", "bytes"] = "json"
+    """What a body is: JSON, JSON or a form with a file, or a file itself, which is in `files` without a name."""

@@ -22,7 +22,7 @@ from receiver.service.emulator.admin.faults import InjectedFaults
 from receiver.service.emulator.admin.journal import Journal
 from receiver.service.emulator.api.callers import is_foreign_page
 from receiver.service.emulator.api.calls import Answer, ApiCall, ApiOperation, UploadedFile
-from receiver.service.emulator.api.reading import is_multipart, read_json, read_upload
+from receiver.service.emulator.api.reading import is_multipart, read_bytes, read_json, read_upload
 from receiver.service.emulator.api.replies import (
     OPEN_TO_BROWSERS,
     PREFLIGHT,
@@ -36,6 +36,7 @@ from receiver.service.emulator.contracts import Account
 from receiver.service.emulator.failures import CallRefused, ScrapeFailed, TooManyAtOnce
 from receiver.service.emulator.ids import IdSource
 from receiver.service.emulator.wire.json_bodies import without_nulls
+from receiver.signals.traces.switch import answer_span
 
 log = event_log(__name__)
 Json = dict[str, Any]
@@ -44,7 +45,7 @@ _STARTS = frozenset({"/v1/crawl", "/v2/crawl", "/v1/batch/scrape", "/v2/batch/sc
 """The operations that take an idempotency key, with POST."""
 _HOST = re.compile(r"[A-Za-z0-9._-]+(:\d{1,5})?|\[[0-9A-Fa-f:.]+\](:\d{1,5})?")
 _NO_FOREIGN_PAGES = "Pages of other hosts may call only where a key is needed: start the emulator with --key"
-_WITH_BODY = frozenset({"POST", "PATCH"})
+_WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
 _HELLO = {"message": "An emulator of the service answers here; the API is below /v1 and /v2", "success": True}
 
 
@@ -84,6 +85,8 @@ class _CallNotes:
     """What is answered."""
     faked: bool = False
     """Whether a fault was asked for."""
+    route: str = "/"
+    """The path of the operation, with placeholders for ids; `/` if there is none."""
 
 
 class Dispatcher:
@@ -99,7 +102,11 @@ class Dispatcher:
         begun = time.perf_counter()
         notes = _CallNotes()
         try:
-            response = await self._respond(request, notes)
+            with answer_span(request.method, request.headers) as span:
+                response = await self._respond(request, notes)
+                if span is not None:
+                    span.note_status(response.status_code)
+                    span.note_route(notes.route)
         except ClientDisconnect:
             return
         seconds = time.perf_counter() - begun
@@ -157,6 +164,7 @@ class Dispatcher:
             return Answer(_HELLO)
         found = self._routes.find("GET" if request.method == "HEAD" else request.method, path)
         operation = _require(found, request)
+        notes.route = operation.path
         team = OPEN_TEAM
         if operation.needs_key:
             notes.team = team = self._gate.keys.team_of(request.headers.get("authorization"))
@@ -222,7 +230,9 @@ def _require(found: FoundOperation, request: HttpRequest) -> ApiOperation:
 async def _body(request: HttpRequest, operation: ApiOperation) -> tuple[Json, Mapping[str, UploadedFile]]:
     if operation.method not in _WITH_BODY:
         return {}, {}
-    if is_multipart(request) and operation.path.endswith("/parse"):
+    if operation.takes == "bytes":
+        return {}, {"": await read_bytes(request)}
+    if is_multipart(request) and operation.takes == "form":
         return await read_upload(request)
     return await read_json(request), {}
 

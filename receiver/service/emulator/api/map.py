@@ -5,13 +5,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from receiver.service.emulator.api.calls import Answer, ApiCall, ApiOperation
-from receiver.service.emulator.contracts import Account
+from receiver.service.emulator.contracts import Account, NoteAnswer
 from receiver.service.emulator.failures import ScrapeFailed
 from receiver.service.emulator.fetching.fetcher import Fetcher
 from receiver.service.emulator.fetching.robots import fetch_robots
 from receiver.service.emulator.fetching.site_links import SiteLink, SiteLinks, described, sorted_by_likeness
 from receiver.service.emulator.fetching.sitemaps import sitemap_urls
 from receiver.service.emulator.fetching.web_urls import without_credentials
+from receiver.service.emulator.ids import IdSource
 from receiver.service.emulator.scrapes import Json, ScrapedPage, Scraper
 from receiver.service.emulator.scraping.known_urls import KnownUrls
 from receiver.service.emulator.wire.maps import MapPlan, read_map
@@ -32,12 +33,16 @@ class MapOperations:
         scraper: Scraper,
         account: Account,
         known: KnownUrls,
+        ids: IdSource,
+        note: NoteAnswer,
         policy: RequestPolicy,
     ) -> None:
         self._fetcher = fetcher
         self._scraper = scraper
         self._account = account
         self._known = known
+        self._ids = ids
+        self._note = note
         self._policy = policy
 
     def operations(self) -> list[ApiOperation]:
@@ -61,7 +66,11 @@ class MapOperations:
                 await self._account.charge(call.team, exc.credits)
             raise
         await self._account.charge(call.team, CREDITS)
-        return Answer(_body(call, links, warnings))
+        body = _body(call, links, warnings)
+        if call.version == 2:
+            body["id"] = self._ids.new()
+            await self._note(call.team, body["id"], "map")
+        return Answer(body)
 
     async def urls_of_site(self, url: str, *, team: str, limit: int) -> list[str]:
         """Return the URLs of a map without paying for it. ScrapeFailed if the address is blocked."""

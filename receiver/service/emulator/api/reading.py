@@ -48,6 +48,11 @@ async def read_upload(request: HttpRequest) -> tuple[Json, dict[str, UploadedFil
     return parse_body(options.encode()) if isinstance(options, str) else {}, files
 
 
+async def read_bytes(request: HttpRequest) -> UploadedFile:
+    """Return the body as a file. CallRefused has status 413."""
+    return UploadedFile("", request.headers.get("content-type", ""), await _read(request, MAX_UPLOAD))
+
+
 async def _file(part: UploadFile) -> UploadedFile:
     return UploadedFile(part.filename or "", part.content_type or "", await part.read())
 

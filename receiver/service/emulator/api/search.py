@@ -6,7 +6,7 @@ from typing import Protocol
 
 from receiver.requests import prices
 from receiver.service.emulator.api.calls import Answer, ApiCall, ApiOperation
-from receiver.service.emulator.contracts import Account
+from receiver.service.emulator.contracts import Account, NoteAnswer
 from receiver.service.emulator.failures import ScrapeFailed
 from receiver.service.emulator.ids import IdSource
 from receiver.service.emulator.scrapes import Json, Scraper
@@ -40,6 +40,7 @@ class SearchOperations:
         account: Account,
         kept: KeptScrapes,
         ids: IdSource,
+        note: NoteAnswer,
         policy: RequestPolicy,
     ) -> None:
         self._engine = engine
@@ -48,6 +49,7 @@ class SearchOperations:
         self._account = account
         self._kept = kept
         self._ids = ids
+        self._note = note
         self._policy = policy
 
     def operations(self) -> list[ApiOperation]:
@@ -68,7 +70,9 @@ class SearchOperations:
         if plan.scrape is not None:
             cost += await self._scrape([*web, *news], plan, call.team, ends_at, found.warnings)
         await self._account.charge(call.team, cost)
-        return Answer(self._body(plan, found, web, news, cost))
+        body = self._body(plan, found, web, news, cost)
+        await self._note(call.team, body["id"], "search")
+        return Answer(body)
 
     def _body(self, plan: SearchPlan, found: SearchFindings, web: list[Json], news: list[Json], cost: int) -> Json:
         data: Json = {}

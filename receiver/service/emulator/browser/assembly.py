@@ -8,6 +8,7 @@ from receiver.service.emulator.activity import Activity
 from receiver.service.emulator.browser.chromium import ChromiumStarter
 from receiver.service.emulator.browser.finding import FoundBrowser
 from receiver.service.emulator.browser.parts import BrowserParts
+from receiver.service.emulator.browser.profiles import ProfileStore
 from receiver.service.emulator.browser.remote import RemoteBrowsers
 from receiver.service.emulator.browser.rendering import ChromiumRenderer
 from receiver.service.emulator.browser.room import BrowserRoom
@@ -16,6 +17,7 @@ from receiver.service.emulator.contracts import Account
 from receiver.service.emulator.fetching.fetcher import Fetcher
 from receiver.service.emulator.ids import IdSource
 from receiver.service.emulator.options import EmulatorOptions
+from receiver.service.emulator.state.database import StateDatabase
 
 
 @asynccontextmanager
@@ -28,6 +30,7 @@ async def open_browser(
     ids: IdSource,
     account: Account,
     activity: Activity,
+    state: StateDatabase,
 ) -> AsyncIterator[BrowserParts]:
     """Have a browser for as long as the block lasts. It starts when something needs it."""
     async with AsyncExitStack() as stack:
@@ -41,6 +44,7 @@ async def open_browser(
                 ids=ids,
                 account=account,
                 activity=activity,
+                profiles=ProfileStore(state, clock),
                 most=options.browser_pages,
             )
         )

@@ -27,13 +27,6 @@ function compiled(source) {
 async function main() {
   const browser = await require(playwright).chromium.connectOverCDP(url);
   const context = browser.contexts()[0];
-  // The emulator takes over the requests of a new page; until then they fail.
-  const make = context.newPage.bind(context);
-  context.newPage = async () => {
-    const made = await make();
-    await new Promise(done => setTimeout(done, 500));
-    return made;
-  };
   const page = context.pages().at(-1) ?? (await context.newPage());
   const value = await compiled(fs.readFileSync(code, 'utf8'))(page, context, browser, require, console);
   if (value !== undefined && value !== null) {

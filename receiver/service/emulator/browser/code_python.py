@@ -7,20 +7,22 @@ import ast
 import asyncio
 import inspect
 import json
+import linecache
 import sys
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from playwright.async_api import BrowserContext, Page, async_playwright
+from playwright.async_api import async_playwright
 
-_TAKEN_OVER_SECONDS = 0.5
 _RESULT = "__last_value__"
+_FILE = "<code>"
 
 
 def _with_result(source: str) -> ast.Module:
     """Return the code with a name for the value of its last expression."""
-    tree = ast.parse(source, "<code>")
+    tree = ast.parse(source, _FILE)
     if tree.body and isinstance(last := tree.body[-1], ast.Expr):
         named = ast.Assign([ast.Name(_RESULT, ast.Store())], last.value)
         tree.body[-1] = ast.copy_location(named, last)
@@ -32,25 +34,13 @@ async def _run(source: str, result: Path, url: str) -> None:
         browser = await driver.chromium.connect_over_cdp(url)
         context = browser.contexts[0]
         page = context.pages[-1] if context.pages else await context.new_page()
-        _slow_down(context)
         scope: dict[str, Any] = {"__name__": "__main__", "browser": browser, "context": context, "page": page}
-        code = compile(_with_result(source), "<code>", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+        linecache.cache[_FILE] = (len(source), None, source.splitlines(keepends=True), _FILE)
+        code = compile(_with_result(source), _FILE, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
         done = eval(code, scope)  # noqa: S307 - that is what it is for, and it is shut in
         if inspect.isawaitable(done):
             await done
         _keep(scope.get(_RESULT), result)
-
-
-def _slow_down(context: BrowserContext) -> None:
-    """Let the emulator take over the requests of a new page before the code goes on; until then they fail."""
-    make = context.new_page
-
-    async def new_page() -> Page:
-        page = await make()
-        await asyncio.sleep(_TAKEN_OVER_SECONDS)
-        return page
-
-    setattr(context, "new_page", new_page)  # noqa: B010 - mypy refuses the assignment
 
 
 def _keep(value: object, result: Path) -> None:
@@ -58,13 +48,26 @@ def _keep(value: object, result: Path) -> None:
         result.write_text(value if isinstance(value, str) else json.dumps(value, default=repr))
 
 
+def _told(error: BaseException) -> Iterator[str]:
+    """Yield the lines that say what went wrong, with the caller's own places and no others."""
+    told = traceback.TracebackException.from_exception(error)
+    waiting = [told]
+    while waiting:
+        one = waiting.pop()
+        own = [frame for frame in one.stack if frame.filename == _FILE]
+        if own or one.exc_type is SyntaxError:
+            one.stack = traceback.StackSummary.from_list(own)
+        waiting += [other for other in (one.__cause__, one.__context__) if other is not None]
+    yield from told.format()
+
+
 def main(arguments: list[str]) -> int:
     """Run the code; 1 if it raised."""
     code, result, url = arguments
     try:
         asyncio.run(_run(Path(code).read_text(), Path(result), url))
-    except Exception:
-        traceback.print_exc()
+    except Exception as exc:
+        sys.stderr.write("".join(_told(exc)))
         return 1
     return 0
 

@@ -17,6 +17,13 @@ CREATE TABLE IF NOT EXISTS browser_media (
     content_type TEXT NOT NULL,
     data BLOB NOT NULL
 ) STRICT;
+CREATE TABLE IF NOT EXISTS browser_profiles (
+    team TEXT NOT NULL,
+    name TEXT NOT NULL,
+    saved_at INTEGER NOT NULL,
+    state BLOB NOT NULL,
+    PRIMARY KEY (team, name)
+) STRICT;
 CREATE INDEX IF NOT EXISTS browser_media_by_age ON browser_media (expires_at, name);
 """
 PREFIX = "/_media"

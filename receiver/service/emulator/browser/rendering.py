@@ -46,6 +46,7 @@ class ChromiumRenderer:
             url=plan.url,
             headers=plan.headers,
             verify=not plan.skip_tls_verification,
+            block_ads=plan.block_ads,
         )
         try:
             async with self._room.context(device.context) as context:

@@ -22,6 +22,12 @@ class SessionPlan:
     """Whose languages and time zone its pages see."""
     stream_web_view: bool = True
     """Kept for the list of sessions."""
+    block_ads: bool = True
+    """Whether what serves advertisements and cookie pop-ups is refused."""
+    profile: str | None = None
+    """Name of the cookies and the local storage that it begins with; None begins without any."""
+    saves: bool = True
+    """Whether these are kept under that name when it ends."""
     url: str | None = None
     """The page that it begins with."""
     scrape_id: str | None = None

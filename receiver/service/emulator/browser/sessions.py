@@ -9,15 +9,18 @@ from types import TracebackType
 from typing import Any, Self
 
 from playwright.async_api import BrowserContext, Error, Page
+from websockets.exceptions import WebSocketException
 
 from receiver.core.clock import Clock, Timer
 from receiver.service.emulator.activity import Activity
 from receiver.service.emulator.browser.chromium import ChromiumStarter, debugging_url, own_folder
 from receiver.service.emulator.browser.code_runs import run_code
 from receiver.service.emulator.browser.confinement import can_shut_in
-from receiver.service.emulator.browser.devices import Device, device_of
+from receiver.service.emulator.browser.devices import device_of
+from receiver.service.emulator.browser.profiles import ProfileStore, collect, restore
 from receiver.service.emulator.browser.room import not_started
 from receiver.service.emulator.browser.session_records import CodeOutcome, Language, SessionPlan, SessionRecord
+from receiver.service.emulator.browser.tabs import TabWatch
 from receiver.service.emulator.browser.traffic import PageTraffic
 from receiver.service.emulator.contracts import Account
 from receiver.service.emulator.failures import CallRefused
@@ -48,6 +51,8 @@ class _OpenBrowser:
     """Its pages."""
     url: str
     """Where it can be connected to by CDP."""
+    tabs: TabWatch
+    """Takes over its tabs."""
     turns: asyncio.Semaphore
     """Bounds the code that runs at one time."""
     timer: Timer | None = None
@@ -68,6 +73,7 @@ class BrowserSessions:
         ids: IdSource,
         account: Account,
         activity: Activity,
+        profiles: ProfileStore,
         most: int,
     ) -> None:
         self._starter = starter
@@ -76,6 +82,7 @@ class BrowserSessions:
         self._ids = ids
         self._account = account
         self._activity = activity
+        self._profiles = profiles
         self._most = most
         self._opening = 0
         self._records: dict[str, SessionRecord] = {}
@@ -103,7 +110,7 @@ class BrowserSessions:
             raise CallRefused(429, f"At most {self._most} browser sessions are open at one time: end one")
         self._opening += 1
         try:
-            browser = await self._start(plan)
+            browser = await self._start(team, plan)
         finally:
             self._opening -= 1
         now = self._clock.now()
@@ -195,41 +202,48 @@ class BrowserSessions:
         if record.ended_at is not None:
             return
         record.ended_at = self._clock.now()
+        await self._save_profile(record)
         await self._close(record.id)
         await self._account.charge(record.team, record.credits(record.ended_at))
 
-    async def _start(self, plan: SessionPlan) -> _OpenBrowser:
+    async def _start(self, team: str, plan: SessionPlan) -> _OpenBrowser:
         device = device_of(ScrapePlan(url="", country=plan.country))
+
+        def traffic() -> PageTraffic:
+            return PageTraffic(
+                self._fetcher, device, url="", headers={}, verify=True, bounded=False, block_ads=plan.block_ads
+            )
+
+        state = None if plan.profile is None else await self._profiles.load(team, plan.profile)
         stack = AsyncExitStack()
         try:
             folder = await stack.enter_async_context(own_folder())
             context = await self._starter.start_alone(folder, device.context(self._starter.version))
             stack.push_async_callback(_close_context, context)
-            for page in context.pages:
-                await self._guard(page, device)
-            context.on("page", lambda page: self._guard_later(page, device))
+            url = await asyncio.to_thread(debugging_url, folder)
+            tabs = await stack.enter_async_context(TabWatch(url, traffic))
+            if state is not None:
+                await restore(context, tabs, state)
             if plan.url is not None:
                 with suppress(
                     Error
                 ):  # the page may be gone: then the session begins with the browser's own error page
                     await context.pages[0].goto(plan.url, wait_until="load", timeout=_PAGE_SECONDS * 1000)
-            url = await asyncio.to_thread(debugging_url, folder)
-        except (Error, OSError, TimeoutError) as exc:
+        except (Error, OSError, TimeoutError, WebSocketException) as exc:
             await stack.aclose()
             raise not_started(exc) from exc
         except BaseException:
             await stack.aclose()
             raise
-        return _OpenBrowser(stack, context, url, asyncio.Semaphore(_RUNS_AT_ONCE))
+        return _OpenBrowser(stack, context, url, tabs, asyncio.Semaphore(_RUNS_AT_ONCE))
 
-    async def _guard(self, page: Page, device: Device) -> None:
-        """Answer the requests of a page of a session."""
-        traffic = PageTraffic(self._fetcher, device, url="", headers={}, verify=True, bounded=False)
-        with suppress(Error):  # a page that is gone asks for nothing
-            await traffic.attach(await page.context.new_cdp_session(page))
-
-    def _guard_later(self, page: Page, device: Device) -> None:
-        self._run_later(self._guard(page, device))
+    async def _save_profile(self, record: SessionRecord) -> None:
+        browser, plan = self._open.get(record.id), record.plan
+        if browser is None or plan.profile is None or not plan.saves:
+            return
+        state = await collect(browser.context, browser.tabs)
+        if state is not None:
+            await self._profiles.save(record.team, plan.profile, state)
 
     def _browser(self, record: SessionRecord) -> _OpenBrowser:
         browser = self._open.get(record.id)

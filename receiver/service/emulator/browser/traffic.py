@@ -4,11 +4,12 @@ import asyncio
 import base64
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
-from playwright.async_api import CDPSession, Error
+from playwright.async_api import Error
 
+from receiver.service.emulator.browser.ads import is_advertisement
 from receiver.service.emulator.browser.devices import Device
 from receiver.service.emulator.failures import ScrapeFailed
 from receiver.service.emulator.fetching.fetcher import BrowserRequest, Fetcher, SingleAnswer
@@ -32,6 +33,16 @@ _NAMES = {
 }
 
 
+class DebugSession(Protocol):
+    """Speaks to one page by the debugging protocol."""
+
+    async def send(self, method: str, params: Json | None = None) -> Json:
+        """Ask the page for something. Error if it refuses, or is gone."""
+
+    def on(self, event: Any, f: Any) -> None:
+        """Call `f` with each event of a name."""
+
+
 class PageTraffic:
     """Answers the requests of one page. What it does not answer reaches nothing.
 
@@ -48,8 +59,12 @@ class PageTraffic:
         headers: Mapping[str, str],
         verify: bool,
         bounded: bool = True,
+        block_ads: bool = True,
     ) -> None:
-        """A page that is not `bounded` may load as much as it likes, for as long as it lives."""
+        """A page that is not `bounded` may load as much as it likes, for as long as it lives.
+
+        With `block_ads`, parts of a page that are known to serve advertisements or cookie pop-ups are refused.
+        """
         self.document: SingleAnswer | None = None
         """The last answer for the page itself, not for a part of it."""
         self.document_url = url
@@ -62,16 +77,20 @@ class PageTraffic:
         self._headers = dict(headers)
         self._verify = verify
         self._bounded = bounded
+        self._block_ads = block_ads
         self._zones: frozenset[NetworkZone] | None = None
         self._chains: dict[str, frozenset[NetworkZone]] = {}
         self._requests = self._bytes = 0
         self._turns = asyncio.Semaphore(_IN_PARALLEL)
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def attach(self, session: CDPSession) -> None:
+    async def attach(self, session: DebugSession) -> None:
         """Answer the requests of a page from now on."""
         tree = await session.send("Page.getFrameTree")
-        main_frame = tree["frameTree"]["frame"]["id"]
+        await self.attach_to(session, tree["frameTree"]["frame"]["id"])
+
+    async def attach_to(self, session: DebugSession, main_frame: str) -> None:
+        """Answer the requests of a page from now on; `main_frame` is the id of its own frame."""
 
         def paused(event: Json) -> None:
             task = asyncio.ensure_future(self._answer(session, event, main_frame))
@@ -87,7 +106,7 @@ class PageTraffic:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _answer(self, session: CDPSession, event: Json, main_frame: str) -> None:
+    async def _answer(self, session: DebugSession, event: Json, main_frame: str) -> None:
         is_page = event.get("resourceType") == "Document" and event.get("frameId") == main_frame
         with suppress(Error):  # the page went away meanwhile
             try:
@@ -109,6 +128,8 @@ class PageTraffic:
         self._requests += 1
         if urlsplit(url).scheme not in ("http", "https") or request["method"] not in _METHODS:
             raise site_error(url[:200], "ERR_BLOCKED_BY_CLIENT")
+        if self._block_ads and not is_page and is_advertisement(url):
+            raise site_error(url[:200], "ERR_BLOCKED_BY_CLIENT", "It serves advertisements or cookie pop-ups.")
         if self._bounded and (self._requests > MAX_REQUESTS or self._bytes > MAX_TOTAL):
             raise site_error(url[:200], "ERR_INSUFFICIENT_RESOURCES", "The page loads too much.")
         chain = str(event.get("networkId") or event["requestId"])

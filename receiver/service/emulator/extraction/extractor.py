@@ -1,7 +1,7 @@
 """Extraction of structured data from one page, by rules or by a model."""
 
 import json
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from receiver.core.text import first_of
@@ -23,6 +23,10 @@ _SYSTEM = (
 )
 
 
+ExtractByRules = Callable[[ExtractionSource, Wish], Extraction]
+"""Rules. They stand in a module, and give the same result for the same page."""
+
+
 class Extractor:
     """Extracts what somebody wants to know of a page. Without a model the same page gives the same result."""
 
@@ -31,15 +35,25 @@ class Extractor:
         self._model = model
         self._work = work or InThreads()
 
-    async def extract(self, source: ExtractionSource, wish: Wish, *, seconds: float | None = None) -> Extraction:
-        """Return the data; a fault is a warning, never an exception. `seconds` bounds the wait for a model."""
+    async def extract(
+        self,
+        source: ExtractionSource,
+        wish: Wish,
+        *,
+        seconds: float | None = None,
+        rules: ExtractByRules | None = None,
+    ) -> Extraction:
+        """Return the data; a fault is a warning, never an exception. `seconds` bounds the wait for a model.
+
+        `rules` stand in for those that read a page, where something else than a page is read.
+        """
         if self._model is None:
-            return await self._by_rules(source, wish)
+            return await self._by_rules(source, wish, rules)
         try:
             return await self._by_model(self._model, source, wish, seconds)
         except ModelFailed as exc:
-            found = await self._by_rules(source, wish)
-            return Extraction(found.data, (f"json: {exc}; rules were used instead", *found.warnings))
+            found = await self._by_rules(source, wish, rules)
+            return Extraction(found.data, (f"json: {exc}; rules were used instead", *found.warnings), str(exc))
 
     async def _by_model(
         self, model: LanguageModel, source: ExtractionSource, wish: Wish, seconds: float | None
@@ -59,10 +73,12 @@ class Extractor:
             return Extraction(None, (f"json: the answer cannot be compared with its schema: {exc}",))
         return Extraction(data, tuple(dropped))
 
-    async def _by_rules(self, source: ExtractionSource, wish: Wish) -> Extraction:
+    async def _by_rules(
+        self, source: ExtractionSource, wish: Wish, rules: ExtractByRules | None = None
+    ) -> Extraction:
         size = len(source.html or "") + len(source.markdown) + _size_of(wish)
         try:
-            data, warnings = await self._work.run(_extracted, source, wish, size=size)
+            data, warnings = await self._work.run(_extracted, rules or extract_by_rules, source, wish, size=size)
         except WorkLost as exc:
             return Extraction(None, (f"json: nothing could be extracted: {exc}",))
         return Extraction(data, tuple(warnings))
@@ -72,8 +88,8 @@ def _size_of(wish: Wish) -> int:
     return len(json.dumps(wish.schema)) + len(wish.prompt or "")
 
 
-def _extracted(source: ExtractionSource, wish: Wish) -> list[Any]:
-    found = extract_by_rules(source, wish)
+def _extracted(rules: ExtractByRules, source: ExtractionSource, wish: Wish) -> list[Any]:
+    found = rules(source, wish)
     return [found.data, list(found.warnings)]
 
 

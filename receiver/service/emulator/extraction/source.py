@@ -47,3 +47,5 @@ class Extraction:
     """Any JSON, in the form of the schema if there is one; None if nothing could be extracted."""
     warnings: tuple[str, ...] = ()
     """Sentences for the answer: what is missing, what was dropped, and why."""
+    model_fault: str | None = None
+    """Why a model gave no answer, so that rules were used; None in all other cases."""

@@ -8,7 +8,7 @@ from typing import Self
 
 from receiver.core.clock import Clock
 from receiver.service.emulator.activity import Activity
-from receiver.service.emulator.extraction.model import LanguageModel
+from receiver.service.emulator.extraction.extractor import Extractor
 from receiver.service.emulator.failures import CallRefused
 from receiver.service.emulator.ids import IdSource
 from receiver.service.emulator.monitors.checks import CheckRunner
@@ -52,7 +52,7 @@ class Monitors:
         ids: IdSource,
         sites: SiteCrawler | None = None,
         searches: HitFinder | None = None,
-        model: LanguageModel | None = None,
+        extractor: Extractor | None = None,
         work: HeavyWork | None = None,
         jitter: bool = False,
         activity: Activity | None = None,
@@ -74,7 +74,7 @@ class Monitors:
             scraper=scraper,
             clock=clock,
             ids=ids,
-            judge=ChangeJudge(model),
+            judge=ChangeJudge(extractor or Extractor()),
             work=work or InThreads(),
             sites=sites,
             searches=searches,

@@ -1,7 +1,7 @@
 """Which pages are worth a look: links that share words with what is wanted."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -14,6 +14,8 @@ GIVEN = 1_000_000
 """The score of a page that the request names."""
 FOUND = 1_000
 """The score of the first hit of a search; links come after all of them."""
+_FOR_MISSING = 20
+"""What a link counts more for each missing property that it may lead to."""
 MAX_LINKS = 500
 """Links of one page that are looked at."""
 _LINK = re.compile(r"(?<!!)\[([^\[\]]{1,200})\]\((https?://[^\s()<>]{1,2000})")
@@ -49,6 +51,23 @@ def wanted_words(prompt: str | None, names: Iterable[str]) -> frozenset[str]:
     for name in names:
         words.update(words_of(name))
         words.update(word for word in synonyms_of(name) if len(word) > 2)
+    return _with_leads(words)
+
+
+def words_of_properties(schema: Any, depth: int = 0) -> dict[str, frozenset[str]]:
+    """Return the words that may lead to each property of a schema: of its name, its description, and of links."""
+    if not isinstance(schema, dict) or depth > _SCHEMA_DEPTH:
+        return {}
+    found: dict[str, frozenset[str]] = {}
+    properties = schema.get("properties")
+    for name, inner in list((properties if isinstance(properties, dict) else {}).items())[:_SCHEMA_NAMES]:
+        description = inner.get("description") if isinstance(inner, dict) else None
+        found[name] = wanted_words(description if isinstance(description, str) else None, [name])
+        found |= words_of_properties(inner, depth + 1)
+    return dict(list((found | words_of_properties(schema.get("items"), depth + 1)).items())[:_SCHEMA_NAMES])
+
+
+def _with_leads(words: set[str]) -> frozenset[str]:
     words = {word for word in words if len(word) > 1 and word not in _COMMON}
     for asked, leads in _LEADS:
         if not words.isdisjoint(asked.split()):
@@ -86,11 +105,17 @@ def score_of(url: str, text: str, words: frozenset[str]) -> int:
 
 
 def candidates(
-    page_url: str, links: dict[str, str], words: frozenset[str], *, external: bool = False
+    page_url: str,
+    links: dict[str, str],
+    words: frozenset[str],
+    *,
+    missing: Mapping[str, frozenset[str]] | None = None,
+    external: bool = False,
 ) -> list[CandidatePage]:
     """Return the links to pages of the same site, or of others, that share a word with what is wanted.
 
-    The best ones come first.
+    `missing` has the words of properties that no page has had so far: a link with one of them counts more. The best
+    links come first.
     """
     own = split_web_url(page_url)
     domain = "" if own is None else registrable_domain(host_of(own))
@@ -99,8 +124,9 @@ def candidates(
         parts = split_web_url(url)
         if parts is None or (registrable_domain(host_of(parts)) != domain) is not external:
             continue
-        if score := score_of(url, text, words):
-            chosen.append(CandidatePage(url, url_key(url), min(score, FOUND // 2)))
+        leads_to = tuple(name for name, own in (missing or {}).items() if score_of(url, text, own))
+        if score := score_of(url, text, words) + _FOR_MISSING * len(leads_to):
+            chosen.append(CandidatePage(url, url_key(url), min(score, FOUND // 2), leads_to))
     return sorted(chosen, key=lambda one: -one.score)
 
 

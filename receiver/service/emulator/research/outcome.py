@@ -47,6 +47,14 @@ class ResearchFindings:
         together = self.together()
         return together.value is not None and not together.missing()
 
+    def missing_names(self, names: Iterable[str]) -> list[str]:
+        """Return those of the properties, by their names, that no page has had so far."""
+        together = self.together()
+        if together.value is None:
+            return list(names)
+        missing = {path.rpartition(".")[2].removesuffix("[]") for path in together.missing()}
+        return [name for name in names if name in missing]
+
     def result(self, *notes: str) -> ResearchResult:
         """Return the result, with warnings about what is missing and what went wrong."""
         together = self.together()

@@ -84,6 +84,8 @@ class CandidatePage:
     """What is equal for URLs that count as one page."""
     score: int
     """Higher ones come first."""
+    leads_to: tuple[str, ...] = ()
+    """Names of missing properties that it may have, by its words. It is told once and not kept."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from receiver.service.emulator.research.choosing import (
     names_in_schema,
     score_of,
     wanted_words,
+    words_of_properties,
 )
 from receiver.service.emulator.research.context import ResearchContext
 from receiver.service.emulator.research.outcome import ResearchFindings
@@ -48,6 +49,7 @@ class ResearchRunner:
         self._settler = ResearchSettler(job, context)
         self._names = names_in_schema(job.plan.schema)
         self._words = wanted_words(job.plan.prompt, self._names)
+        self._words_of = words_of_properties(job.plan.schema)
         self._credits = job.credits
         self._searched = job.searched
         self._notes: list[str] = []
@@ -168,7 +170,8 @@ class ResearchRunner:
             finding = ResearchedPage(page.url, error=str(exc), credits=exc.credits)
         else:
             finding = _finding(page, scraped)
-            links = await asyncio.to_thread(self._links, page, scraped)
+            before = await self._findings() if self._words_of else None
+            links = await asyncio.to_thread(self._links, page, scraped, finding, before)
         self._credits += finding.credits
         await self._settler.settle(page, finding, links)
 
@@ -183,12 +186,18 @@ class ResearchRunner:
             for one in parsers
         )
 
-    def _links(self, page: NextPage, scraped: ScrapedPage) -> list[CandidatePage]:
+    def _links(
+        self, page: NextPage, scraped: ScrapedPage, finding: ResearchedPage, before: ResearchFindings | None
+    ) -> list[CandidatePage]:
         external = self._plan.external and page.score >= _GIVEN_SCORES
         if not (self._plan.follows_links or external):
             return []
         links = links_in(str(scraped.document.get("markdown") or ""), scraped.links)
-        return candidates(scraped.url, links, self._words, external=external)
+        missing = {}
+        if before is not None:
+            names = replace(before, pages=[*before.pages, finding]).missing_names(self._words_of)
+            missing = {name: self._words_of[name] for name in names}
+        return candidates(scraped.url, links, self._words, missing=missing, external=external)
 
     async def _end(self, stopped_by: str | None) -> None:
         findings = await self._findings()

@@ -19,6 +19,7 @@ from receiver.service.emulator.webhooks.table import PreparedDelivery
 
 Json = dict[str, Any]
 
+_MOST_LEADS = 10
 TOKENS_PER_CREDIT = 15
 """Tokens are the older unit of what an extraction costs."""
 
@@ -66,7 +67,11 @@ class ResearchSettler:
         seq = self._job.seq
         given = {"url": page.url, "formats": ["json", "markdown"]}
         event = self._action("scrape", given, finding.credits)
-        step = self._step("scrape", given, {"found": finding.data is not None, "error": finding.error})
+        leads = {link.url: list(link.leads_to) for link in links if link.leads_to}
+        outcome: Json = {"found": finding.data is not None, "error": finding.error}
+        if leads:
+            outcome["linksToMissing"] = dict(list(leads.items())[:_MOST_LEADS])
+        step = self._step("scrape", given, outcome)
 
         def work(connection: sqlite3.Connection) -> None:
             if table.settle_page(connection, seq, page.number, finding):

@@ -10,7 +10,7 @@ from receiver.service.emulator.scraping.ports import ReadContent
 from receiver.service.emulator.times import wire_time
 
 _BROWSER_FORMATS = ("screenshot",)
-_DONE_BY_BROWSER = ("mobile", "waitFor", "location.country")
+_DONE_BY_BROWSER = ("mobile", "waitFor", "location.country", "blockAds")
 _MODEL_FORMATS = ("branding", "product", "menu", "audio", "video")
 OWN_METADATA = frozenset(
     {"scrapeId", "sourceURL", "url", "statusCode", "contentType", "error", "indexId", "timezone"}

@@ -137,9 +137,10 @@ class PageScraper:
         self._cache = PageCache(database, clock)
         self._history = PageHistory(database)
         self._heavy = work or InThreads()
-        self._extractor = Extractor(model, self._heavy)
+        self.extractor = Extractor(model, self._heavy)
+        """Takes data out of pages; monitors judge changes with it."""
         self._answers = PageAnswers(model, self._heavy)
-        self._tracker = ChangeTracker(self._history, self._extractor, read, self._heavy)
+        self._tracker = ChangeTracker(self._history, self.extractor, read, self._heavy)
 
     async def scrape(self, plan: ScrapePlan, *, history_team: str = "") -> ScrapedPage:
         """Return the page, within the plan's time-out. Raises ScrapeFailed, and nothing else for a bad page.
@@ -325,7 +326,7 @@ class PageScraper:
         format_ = extracting_format(work.plan)
         if format_ is None:
             return False
-        found = await extract(self._extractor, page, content, format_, seconds=work.model_seconds())
+        found = await extract(self.extractor, page, content, format_, seconds=work.model_seconds())
         document |= extracted_keys(work.plan, found.data)
         work.warnings += found.warnings
         if format_["type"] != "deterministicJson" or work.plan.zero_data_retention:

@@ -22,6 +22,7 @@ from receiver.service.emulator.webhooks.public_transport import PublicTransport
 from receiver.service.emulator.webhooks.table import DeliveryRecord, PreparedDelivery
 from receiver.service.emulator.webhooks.treatments import NoTreatments, WebhookTreatments
 from receiver.service.schedule import SERVICE, SenderSchedule, State
+from receiver.signals.traces.switch import running_trace
 
 MAX_ADDRESSES = 64
 """To how many addresses connections are kept open."""
@@ -141,7 +142,7 @@ class Outbox:
         return PreparedDelivery(
             id=delivery_id,
             url=target.url,
-            headers=target.headers,
+            headers={**running_trace(), **target.headers},
             type=event_type,
             job_id=job_id,
             body=body if sent else None,

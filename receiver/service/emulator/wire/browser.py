@@ -3,7 +3,7 @@
 from datetime import timedelta
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, JsonValue, StrictBool, StrictInt, model_validator
+from pydantic import Field, StrictBool, StrictInt, model_validator
 
 from receiver.requests.base import Request
 from receiver.service.emulator.browser.session_records import SessionPlan
@@ -18,7 +18,7 @@ _MAX_PROMPT = 10_000
 
 
 class SessionProfile(Request):
-    """Storage that sessions share. It changes nothing here."""
+    """Cookies and local storage that sessions share by a name."""
 
     name: Annotated[str, Field(min_length=1, max_length=128)]
     """What sessions share it by."""
@@ -36,9 +36,9 @@ class SessionBody(Request, SenderFields):
     stream_web_view: StrictBool | None = None
     """Whether the page can be watched."""
     block_ads: StrictBool | None = None
-    """Nothing here loads advertisements."""
+    """Whether what serves advertisements and cookie pop-ups is refused."""
     profile: SessionProfile | None = None
-    """Taken, and without effect here."""
+    """What the session begins with, and may leave for the next one."""
     location: AnyLocation | None = None
     """Where the browser seems to be."""
 
@@ -65,8 +65,8 @@ class InteractBody(Request, SenderFields):
     """What the code is written in."""
     timeout: Annotated[StrictInt, Field(ge=1, le=300)] = 30
     """Seconds."""
-    profile: JsonValue = None
-    """Taken, and without effect here."""
+    profile: SessionProfile | None = None
+    """What a session that this call opens begins with, and may leave for the next one."""
 
     @model_validator(mode="after")
     def _says_what(self) -> "InteractBody":
@@ -75,18 +75,19 @@ class InteractBody(Request, SenderFields):
         return self
 
 
-def read_session(body: Json, policy: RequestPolicy) -> tuple[SessionPlan, list[str]]:
-    """Return how a session is opened, and the names of options that change nothing here."""
+def read_session(body: Json, policy: RequestPolicy) -> SessionPlan:
+    """Return how a session is opened."""
     read = read_body(SessionBody, body, policy, version=2)
     usual = SessionPlan()
-    ignored = {"profile": read.profile is not None, "blockAds": read.block_ads is False}
-    plan = SessionPlan(
+    return SessionPlan(
         ttl=usual.ttl if read.ttl is None else timedelta(seconds=read.ttl),
         activity_ttl=usual.activity_ttl if read.activity_ttl is None else timedelta(seconds=read.activity_ttl),
         country=read.location.country if read.location else usual.country,
         stream_web_view=read.stream_web_view is not False,
+        block_ads=read.block_ads is not False,
+        profile=None if read.profile is None else read.profile.name,
+        saves=read.profile is None or read.profile.save_changes is not False,
     )
-    return plan, [name for name, is_set in ignored.items() if is_set]
 
 
 def read_code(body: Json, policy: RequestPolicy) -> CodeBody:

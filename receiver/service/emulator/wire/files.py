@@ -1,22 +1,35 @@
 """From the options of an upload to a plan with every default."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import StrictBool
+from pydantic import Field, StrictBool, StrictInt
 
+from receiver.requests.base import Request
+from receiver.service.emulator.content.pending_uploads import MAX_BYTES
 from receiver.service.emulator.failures import CallRefused
 from receiver.service.emulator.scrapes import ScrapePlan
 from receiver.service.emulator.wire.issues import read_body
 from receiver.service.emulator.wire.policy import RequestPolicy
 from receiver.service.emulator.wire.scrape import plan_of
-from receiver.service.emulator.wire.scrape_bodies import PageOptionsBody
+from receiver.service.emulator.wire.scrape_bodies import PageOptionsBody, SenderFields
 
 Json = dict[str, Any]
 
 _DEFAULT_POLICY = RequestPolicy()
 _NOT_OF_A_FILE = ("rawBase64", "changeTracking", "screenshot", "branding", "audio", "video")
 """Formats that a file cannot have."""
+
+
+class UploadRequestBody(Request, SenderFields):
+    """The body of POST /v2/parse/upload-url."""
+
+    filename: Annotated[str, Field(min_length=1, max_length=512)]
+    """The name of the file."""
+    content_type: Annotated[str, Field(min_length=1, max_length=255)] | None = None
+    """Its media type."""
+    declared_size_bytes: Annotated[StrictInt, Field(ge=1, le=MAX_BYTES)] | None = None
+    """Its size."""
 
 
 class ParseOptionsBody(PageOptionsBody):
@@ -47,6 +60,11 @@ def read_parse_options(body: Json, policy: RequestPolicy = _DEFAULT_POLICY) -> S
         store_in_cache=False,
         without_effect=(*plan.without_effect, *ignored),
     )
+
+
+def read_upload_request(body: Json, policy: RequestPolicy = _DEFAULT_POLICY) -> UploadRequestBody:
+    """Return what is known of a file before it comes. CallRefused is the service's 400."""
+    return read_body(UploadRequestBody, body, policy)
 
 
 def _unsupported(options: ParseOptionsBody) -> list[str]:

@@ -109,7 +109,7 @@ def _issue(error: Any, body: Json, path: Sequence[str | int]) -> Json:
     place = [*path, *_real_path(body, error["loc"], kind)]
     if kind == "extra_forbidden":
         return {"code": "unrecognized_keys", "keys": [place[-1]], "path": place[:-1], "message": "Unrecognized key"}
-    message = _message(kind, str(error["msg"]))
+    message = _message(kind, str(error["msg"]), context)
     if kind == "value_error":
         place += _named_field(body, error["loc"], message)
     issue = {"code": _code(kind), "path": place, "message": message}
@@ -126,9 +126,13 @@ def _code(kind: str) -> str:
     return _CODES.get(kind, "invalid_type")
 
 
-def _message(kind: str, text: str) -> str:
+def _message(kind: str, text: str, context: Json) -> str:
     if kind == "missing":
         return "Required"
+    if kind == "union_tag_invalid":
+        return f"There is no {str(context['tag'])[:100]!r}: it has to be one of {context['expected_tags']}"
+    if kind == "union_tag_not_found":
+        return "It does not say its type"
     if kind in _EXPECTED:
         return f"Invalid input: expected {_EXPECTED[kind]}"
     return (

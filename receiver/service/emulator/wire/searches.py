@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, StrictBool, StrictInt
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, JsonValue, StrictBool, StrictInt
 
 from receiver.requests.base import Count, Many, Request
 from receiver.requests.options import ThreatProtection
@@ -13,7 +13,12 @@ from receiver.service.emulator.scrapes import ScrapePlan
 from receiver.service.emulator.wire.issues import read_body
 from receiver.service.emulator.wire.policy import RequestPolicy
 from receiver.service.emulator.wire.scrape import LONGEST_TIMEOUT, plan_of, threat_protection
-from receiver.service.emulator.wire.scrape_bodies import PageOptionsBody, PageOptionsBodyV1, SdkOptions
+from receiver.service.emulator.wire.scrape_bodies import (
+    PageOptionsBody,
+    PageOptionsBodyV1,
+    SdkOptions,
+    SenderFields,
+)
 
 Json = dict[str, Any]
 Source = Literal["web", "news", "images"]
@@ -77,6 +82,50 @@ class SearchBodyV1(Request, SdkOptions):
     """How each hit is scraped. Without `formats` in it, hits are not scraped."""
 
 
+class GovSearchBody(Request, SenderFields):
+    """The body of POST /v2/search/gov."""
+
+    query: Query
+    """What to search for."""
+    k: Annotated[StrictInt, Field(ge=1, le=100)] = _LIMIT
+    """The most hits."""
+
+
+class DeveloperSearchBody(Request, SenderFields):
+    """The body of POST /v2/search/developer, whose names are those of the wire."""
+
+    model_config = ConfigDict(alias_generator=None)
+
+    query: Query
+    """What to search for."""
+    k: Annotated[StrictInt, Field(ge=1, le=100)] = _LIMIT
+    """The most hits."""
+    passages: Annotated[StrictInt, Field(ge=1, le=5)] = 1
+    """The most passages of a hit; here each has one."""
+    types: Many[Literal["doc", "issue", "pull_request", "readme"]] | None = None
+    """Kinds of pages."""
+    repos: Many[str] | None = None
+    """Only what is about these repositories."""
+    sources: Many[str] | None = None
+    """Only what is from these sources."""
+    language: str | None = None
+    """The programming language of repositories."""
+    topic: Many[str] | None = None
+    """The topics of repositories."""
+    license: str | None = None
+    """The licence of repositories."""
+    min_stars: Count | None = None
+    """How liked repositories are at least."""
+    max_stars: Count | None = None
+    """How liked repositories are at most."""
+    archived: StrictBool | None = None
+    """Whether repositories are archived."""
+    fork: StrictBool | None = None
+    """Whether repositories are forks."""
+    skills: Literal["only"] | None = None
+    """Only instructions for agents."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchPlan:
     """A search."""
@@ -114,6 +163,19 @@ class SearchPlan:
 def read_search(body: Json, version: Literal[1, 2], policy: RequestPolicy = _DEFAULT_POLICY) -> SearchPlan:
     """Return the plan of POST /v1/search or /v2/search. CallRefused is the service's 400, or 403."""
     return _plan_v1(body, policy) if version == 1 else _plan_v2(body, policy)
+
+
+def read_gov_search(body: Json, policy: RequestPolicy = _DEFAULT_POLICY) -> SearchPlan:
+    """Return the plan of POST /v2/search/gov. CallRefused is the service's 400."""
+    read = read_body(GovSearchBody, body, policy)
+    return SearchPlan(query=read.query, limit=read.k, categories=("gov",))
+
+
+def read_developer_search(body: Json, policy: RequestPolicy = _DEFAULT_POLICY) -> tuple[SearchPlan, list[str]]:
+    """Return the plan of POST /v2/search/developer, and the names of filters that change nothing here."""
+    read = read_body(DeveloperSearchBody, body, policy)
+    without_effect = read.model_fields_set - {"query", "k", "passages", *SenderFields.model_fields}
+    return SearchPlan(query=read.query, limit=read.k, categories=("developer",)), sorted(without_effect)
 
 
 def _plan_v1(body: Json, policy: RequestPolicy) -> SearchPlan:

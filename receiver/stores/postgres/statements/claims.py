@@ -2,6 +2,7 @@
 
 from receiver.core.rules import SUSPECT_LOSSES
 from receiver.core.work_states import SKIPPABLE
+from receiver.stores.postgres.statements.by_id import by_id_in
 from receiver.stores.postgres.statements.moments import LATEST
 from receiver.stores.sql.statements.columns import STORED
 
@@ -43,7 +44,7 @@ def skip(state: str) -> str:
     """Skip work items of a handler that are in this state."""
     return f"""
     UPDATE work_items SET state = 'skipped', due_at = NULL, recheck_at = NULL, heads_lane = 0
-    WHERE state = '{state}' AND id = ANY(ARRAY(
+    WHERE {by_id_in(state)} AND id = ANY(ARRAY(
         SELECT id FROM work_items WHERE handler = :handler AND state = '{state}' LIMIT :limit FOR UPDATE
     ))
     """

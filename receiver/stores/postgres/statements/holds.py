@@ -1,6 +1,8 @@
 """The SQL of held work items and of the pages that they wait for."""
 
+from receiver.core.types import WorkState
 from receiver.core.work_states import OPEN
+from receiver.stores.postgres.statements.by_id import by_id_in
 from receiver.stores.sql.statements.columns import ROUTED, in_states
 
 HELD = """
@@ -24,12 +26,12 @@ WHERE d.job_id = :job_id AND d.type = :page_type AND {in_states(OPEN, "w.state")
 ORDER BY d.seq DESC LIMIT 1
 """
 
-RECHECK = "UPDATE work_items SET recheck_at = :at, note = :note WHERE id = :id AND state = 'held'"
+RECHECK = f"UPDATE work_items SET recheck_at = :at, note = :note WHERE id = :id AND {by_id_in(WorkState.HELD)}"
 
 # An item with a lane joins the queue. PROMOTE then takes it at once if the lane has no head.
-RELEASE = """
+RELEASE = f"""
 UPDATE work_items SET
     state = CASE WHEN lane IS NULL THEN 'waiting' ELSE 'queued' END,
     due_at = CASE WHEN lane IS NULL THEN CAST(:now AS bigint) END, recheck_at = NULL, note = :note
-WHERE id = :id AND state = 'held'
+WHERE id = :id AND {by_id_in(WorkState.HELD)}
 """

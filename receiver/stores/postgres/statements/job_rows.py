@@ -14,7 +14,13 @@ ADD_NEXT = _ROWS.add_next
 REMOVE_OF_PRUNED = _ROWS.remove_of_pruned
 ADD_WITHOUT_PRUNED = _ROWS.add_without_pruned
 
-# Its row is locked, so that only one transaction at a time changes the rows of jobs.
-ADVANCE_SUMMED = "UPDATE marks SET value = :through WHERE name = 'summed' AND value = :after"
+# Its row is locked, so that only one transaction at a time changes the rows of jobs. Nobody waits for it:
+# whoever has it does the same.
+ADVANCE_SUMMED = """
+WITH free AS MATERIALIZED (
+    SELECT name FROM marks WHERE name = 'summed' AND value = :after FOR UPDATE SKIP LOCKED
+)
+UPDATE marks SET value = :through FROM free WHERE marks.name = free.name
+"""
 
 LOCK_SUMMED = f"{SUMMED} FOR UPDATE"

@@ -1,9 +1,12 @@
 """The SQL of those who hold a lease. Rows are locked in the order of their ids: no two wait for each other."""
 
-_THEIRS = """
+from receiver.core.types import WorkState
+from receiver.stores.postgres.statements.by_id import by_id_in
+
+_THEIRS = f"""
 WITH theirs AS MATERIALIZED (
     SELECT id FROM work_items
-    WHERE id = ANY(:ids) AND worker = :worker AND state = 'running' ORDER BY id FOR UPDATE
+    WHERE id = ANY(:ids) AND worker = :worker AND {by_id_in(WorkState.RUNNING)} ORDER BY id FOR UPDATE
 )
 """
 

@@ -7,6 +7,9 @@ from receiver.core.rules import TIME_STEP
 
 _STEP = TIME_STEP // timedelta(microseconds=1)
 
+MICROS = "CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)"
+"""The time of the database, to compare clocks with it."""
+
 LATEST = "SELECT value FROM marks WHERE name = 'latest'"
 
 # ON CONFLICT locks the row even where it changes nothing, and every worker would wait for every other.

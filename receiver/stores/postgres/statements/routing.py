@@ -1,13 +1,15 @@
 """The SQL that turns deliveries into work items. Rows travel as one array for each column."""
 
 from receiver.stores.postgres.statements.log import SYNC_IF_OFF
+from receiver.stores.postgres.statements.moments import MICROS
 from receiver.stores.sql.statements.columns import STORED
 
 # What is behind the mark, who is about to route it, and whether there is anything. The index gives the highest
 # number; for any higher one, a planner without statistics would look at all rows.
-ROUTING = """
+ROUTING = f"""
 SELECT m.value, (SELECT value FROM marks WHERE name = 'routing'),
-    coalesce((SELECT max(seq) FROM deliveries), 0) > m.value, EXISTS (SELECT 1 FROM marks WHERE name = 'backfilled')
+    coalesce((SELECT max(seq) FROM deliveries), 0) > m.value,
+    EXISTS (SELECT 1 FROM marks WHERE name = 'backfilled'), {MICROS}
 FROM marks AS m WHERE m.name = 'routed'
 """
 

@@ -1,19 +1,19 @@
 """The SQL that ends attempts and lets lanes go on."""
 
-HOLDERS = """
+from receiver.core.types import WorkState
+from receiver.stores.postgres.statements.by_id import by_id_in
+
+HOLDERS = f"""
 SELECT id, worker, attempts, lane, handler FROM work_items
-WHERE id = ANY(:ids) AND state = 'running' ORDER BY id FOR UPDATE
+WHERE id = ANY(:ids) AND {by_id_in(WorkState.RUNNING)} ORDER BY id FOR UPDATE
 """
 
-# Most items end in success, and this statement takes less time than SETTLE.
-FINISH = """
-WITH theirs AS MATERIALIZED (
-    SELECT id FROM work_items
-    WHERE id = ANY(:ids) AND state = 'running' AND worker = :worker AND attempts = :number ORDER BY id FOR UPDATE
-)
+# Most items end in success, and this statement takes less time than SETTLE. Nobody but their worker waits for rows
+# that run, so these need not be locked in an order: to do so cost a fifth of it.
+FINISH = f"""
 UPDATE work_items SET
     state = 'done', lease_until = NULL, worker = NULL, started = 0, last_error = NULL, heads_lane = 0
-WHERE id = ANY(ARRAY(SELECT id FROM theirs))
+WHERE id = ANY(:ids) AND {by_id_in(WorkState.RUNNING)} AND worker = :worker AND attempts = :number
 RETURNING id, lane, handler
 """
 
@@ -30,9 +30,9 @@ FROM (
 WHERE w.id = s.work_id
 """
 
-PROMOTE = """
+PROMOTE = f"""
 UPDATE work_items SET state = 'waiting', heads_lane = 1, due_at = :now
-WHERE state = 'queued' AND id = ANY(ARRAY(
+WHERE {by_id_in(WorkState.QUEUED)} AND id = ANY(ARRAY(
     SELECT (
         SELECT q.id FROM work_items AS q
         WHERE q.handler = l.handler AND q.lane = l.lane AND q.state = 'queued' ORDER BY q.id LIMIT 1

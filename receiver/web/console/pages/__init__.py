@@ -5,6 +5,7 @@ from starlette.routing import Route
 from receiver.web.console.pages.dead import DeadLetterPage
 from receiver.web.console.pages.deliveries import DeliveryPages
 from receiver.web.console.pages.drift import DriftPage
+from receiver.web.console.pages.guide import GuidePages
 from receiver.web.console.pages.handlers import HandlerPages
 from receiver.web.console.pages.jobs import JobListPages
 from receiver.web.console.pages.monitors import MonitorPages
@@ -29,6 +30,7 @@ _SUBJECTS = (
     DriftPage,
     SimulatorPage,
     SettingsPage,
+    GuidePages,
     ChangeStream,
     SignInPages,
 )

@@ -190,6 +190,8 @@ async def test_a_fault_has_its_own_text_and_code() -> None:
         {"operation": "", "status": 429},
         {"operation": "scrape", "status": 429, "colour": "red"},
         {"webhook": ""},
+        {"webhook": "crawl.pages"},
+        {"webhook": "check.*"},
         {"webhook": "*", "copies": -1},
         {"webhook": "*", "copies": 101},
         {"webhook": "*", "late": "soon"},
@@ -234,6 +236,17 @@ def test_the_journal_says_what_was_wrong_with_a_request() -> None:
     )
 
     assert journal.entries()[0].error == "Bad Request: formats.0: no such format"
+
+
+async def test_a_fault_of_no_webhook_tells_which_there_are() -> None:
+    async with echo_world() as world:
+        answer = await world.client.post("/_emulator/faults", json={"webhook": "crawl.pages"})
+
+    issue = answer.json()["details"][0]
+    assert issue["path"] == ["webhook"]
+    assert issue["message"].startswith(
+        "No event has a type like 'crawl.pages'. The types are crawl.started, crawl.page"
+    )
 
 
 async def test_faults_of_webhooks_reach_the_outbox() -> None:

@@ -47,7 +47,13 @@ class Echo:
             for path, limit in (("/scrape", "scrape"), ("/crawl", "crawl"), ("/batch/scrape", "scrape"))
         }
         operations = [
-            ApiOperation(method, f"/v2{path}", self.handle, limit)  # type: ignore[arg-type]
+            ApiOperation(
+                method,  # type: ignore[arg-type]
+                f"/v2{path}",
+                self.handle,
+                limit,
+                takes="form" if path.endswith("/parse") else "json",
+            )
             for path, (method, limit) in paths.items()
         ]
         operations += [

@@ -92,12 +92,13 @@ class RenderedSite:
 async def rendered_site(
     *,
     pages: Mapping[str, str | bytes] | None = None,
+    more_sites: Mapping[str, Mapping[str, str]] | None = None,
     clock: Clock | None = None,
     transport: httpx.AsyncBaseTransport | None = None,
     **options: Any,
 ) -> AsyncIterator[RenderedSite]:
     """Open an emulator of the site. Without a transport, what it fetches elsewhere goes over the network."""
-    sites = {APP: PAGES | dict(pages or {}), OTHER: OTHER_PAGES}
+    sites = {APP: PAGES | dict(pages or {}), OTHER: OTHER_PAGES, **(more_sites or {})}
     given: dict[str, Any] = {"sites": sites, "bundled_site": False, "browser_sandbox": False}
     emulator = Emulator(EmulatorOptions(**(given | options)), clock=clock, transport=transport)
     async with (

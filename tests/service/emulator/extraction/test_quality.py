@@ -8,7 +8,7 @@ from tests.service.emulator.extraction.quality import Score, leaves, measured, s
 
 
 async def test_the_made_pages_are_read_well() -> None:
-    """The README has these figures. A change that makes them worse has to say so there."""
+    """The guide has these figures. A change that makes them worse has to say so there."""
     scores = await measured()
     every = total(list(scores.values()))
 

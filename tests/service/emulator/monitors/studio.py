@@ -133,7 +133,7 @@ async def studio(
     work: HeavyWork | None = None,
     **options: Any,
 ) -> AsyncIterator[Studio]:
-    async with scene(file, clock=clock, work=work, schemas=(table.SCHEMA,)) as one:
+    async with scene(file, clock=clock, model=model, work=work, schemas=(table.SCHEMA,)) as one:
         mailbox, purse, site, activity = Mailbox(), Purse(), MadeSite(one), Activity()
         made = Monitors(
             database=one.database,
@@ -144,7 +144,7 @@ async def studio(
             clock=one.clock,
             ids=IdSource(one.clock, 2),
             sites=site,
-            model=model,
+            extractor=one.scraper.extractor,
             activity=activity,
             **options,
         )

@@ -1,7 +1,6 @@
 """Checks: what they find, record, cost and tell."""
 
 import asyncio
-import json
 from datetime import timedelta
 from typing import Any
 
@@ -10,8 +9,8 @@ import pytest
 
 from receiver.service.emulator.failures import ScrapeFailed
 from tests.doubles import event_of, eventually, turns
-from tests.service.emulator.monitors.studio import HOOK, Studio, pages_target, site_target, studio
-from tests.service.emulator.pages import HOME, TEAM, model_that, said
+from tests.service.emulator.monitors.studio import HOOK, pages_target, site_target, studio
+from tests.service.emulator.pages import HOME, TEAM, model_that
 
 Json = dict[str, Any]
 A, B, C = f"{HOME}a", f"{HOME}b", f"{HOME}c"
@@ -322,76 +321,6 @@ async def test_a_check_is_charged_and_recorded() -> None:
         "createdAt": "2026-01-01T12:00:00.000Z",
         "snapshot": {"json": {"price": 5}},
     }
-
-
-async def changed(one: Studio, **body: Any) -> Json:
-    """Return the page of a check that found a change."""
-    one.web.show("<p>Price: 5</p>")
-    monitor = await one.create(**body)
-    await one.check(monitor)
-    one.web.show("<p>Price: 6</p>")
-    check = await one.check(monitor)
-    page: Json = check["pages"][0]
-    return page | {"actualCredits": check["actualCredits"]}
-
-
-async def test_without_a_model_every_change_matters_with_low_confidence() -> None:
-    async with studio() as one:
-        page = await changed(one, goal="prices")
-
-    judgment = page["judgment"]
-    assert (judgment["meaningful"], judgment["confidence"], judgment["meaningfulChanges"]) == (True, "low", [])
-    assert page["actualCredits"] == 2
-    assert one.mailbox.of("monitor.page")[1]["data"][0]["isMeaningful"] is True
-    assert one.mailbox.of("monitor.page")[0]["data"][0]["isMeaningful"] is None
-
-
-@pytest.mark.parametrize("body", [{}, {"goal": "prices", "judgeEnabled": False}, {"judgeEnabled": True}])
-async def test_the_judge_runs_only_with_a_goal_and_if_it_is_enabled(body: Json) -> None:
-    async with studio() as one:
-        page = await changed(one, **body)
-
-    assert page["judgment"] is None
-    assert page["actualCredits"] == 1
-
-
-async def test_a_model_judges_by_the_goal() -> None:
-    asked: list[Json] = []
-
-    def answer(request: httpx.Request) -> httpx.Response:
-        asked.append(json.loads(request.content))
-        change = {"type": "changed", "before": "5", "after": 6, "reason": "dearer"}
-        return said(
-            json.dumps(
-                {
-                    "meaningful": False,
-                    "confidence": "high",
-                    "reason": "small",
-                    "meaningfulChanges": [change, {"type": "x"}, 1],
-                }
-            )
-        )
-
-    async with studio(model=model_that(answer)) as one:
-        page = await changed(one, goal="prices over 100")
-
-    assert page["judgment"] == {
-        "meaningful": False,
-        "confidence": "high",
-        "reason": "small",
-        "meaningfulChanges": [{"type": "changed", "before": "5", "after": "6", "reason": "dearer"}],
-    }
-    assert "prices over 100" in asked[0]["messages"][1]["content"]
-    assert "+Price: 6" in asked[0]["messages"][1]["content"]
-
-
-@pytest.mark.parametrize("answer", ["{}", "no", '{"meaningful": "yes"}', "[]"])
-async def test_a_model_without_a_judgment_is_replaced_by_the_rule(answer: str) -> None:
-    async with studio(model=model_that(lambda request: said(answer))) as one:
-        page = await changed(one, goal="prices")
-
-    assert (page["judgment"]["meaningful"], page["judgment"]["confidence"]) == (True, "low")
-    assert "was not judged" in page["judgment"]["reason"]
 
 
 async def test_a_check_in_which_nothing_happens_for_an_hour_has_failed() -> None:

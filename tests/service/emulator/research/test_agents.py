@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.service.emulator.answering import HOOK, ORIGIN, Json
+from tests.service.emulator.answering import HOOK, ORIGIN, Json, page
 from tests.service.emulator.content.files import pdf
 from tests.service.emulator.research.looking import COMPANY, LAMP, TEXT, UNKNOWN, done, research, started, urls
 
@@ -33,6 +33,29 @@ async def test_an_agent_follows_links_until_nothing_is_missing() -> None:
         assert visited[0] == f"{ORIGIN}/start"
         assert sorted(visited[1:]) == sorted(urls("contact", "history", "offices"))
         assert events[-1]["data"] == [{"creditsUsed": 20, "data": ended["data"]}]
+
+
+async def test_an_agent_goes_where_missing_properties_may_be() -> None:
+    """By the words of their descriptions, too; the trace says which link is for which property."""
+    async with research() as service:
+        service.pages |= {
+            "/begin": page("Phone: +49 30 1234567", "/phone-book", "/beginnings", "/phone-shop"),
+            "/phone-book": page("Phone: +49 30 7654321"),
+            "/beginnings": page("Founded: 1999"),
+            "/phone-shop": page("Phone: none"),
+        }
+        founded = {"type": "integer", "description": "The year of our beginnings"}
+        schema = {"type": "object", "properties": {"phone": TEXT, "founded": founded}}
+        job = await started(service, "/v2/agent", prompt="phone", urls=urls("begin"), schema=schema)
+        events = await service.events()
+        ended = await service.ask("GET", job)
+        trace = await service.ask("GET", f"{job}/trace")
+
+    steps = [one["data"][0]["input"]["url"] for one in events if one["type"] == "agent.action"]
+    results = [one["result"] for one in trace["events"] if one["type"] == "tool_call.finished"]
+    assert ended["data"] == {"phone": "+49 30 1234567", "founded": 1999}
+    assert steps == urls("begin", "beginnings")
+    assert results[0]["linksToMissing"] == {f"{ORIGIN}/beginnings": ["founded"]}
 
 
 async def test_an_agent_stops_when_it_has_everything() -> None:

@@ -8,6 +8,7 @@ from receiver.service.emulator.research.choosing import (
     names_in_schema,
     score_of,
     wanted_words,
+    words_of_properties,
 )
 
 HOME = "https://acme.test/"
@@ -68,3 +69,21 @@ def test_texts_of_links_come_from_the_markdown() -> None:
         "https://acme.test/c": "Contact a",
         "https://acme.test/d": "",
     }
+
+
+def test_properties_have_the_words_of_their_names_and_descriptions() -> None:
+    inner = {"type": "array", "items": {"properties": {"price": {"description": "What it costs a month"}}}}
+    found = words_of_properties({"properties": {"plans": inner, "name": True, "odd": {"description": 5}}})
+
+    assert list(found) == ["plans", "price", "name", "odd"]
+    assert {"price", "cost", "month", "pricing"} <= found["price"]
+    assert words_of_properties({"properties": 5, "items": []}) == {}
+
+
+def test_a_link_to_something_missing_comes_first() -> None:
+    links = {"https://acme.test/phone/contact": "Contact and phone", "https://acme.test/founders": "Founders"}
+    missing = {"founder": frozenset({"founder"})}
+
+    first, second = candidates(HOME, links, frozenset({"contact", "phone"}), missing=missing)
+    assert (first.url, first.leads_to) == ("https://acme.test/founders", ("founder",))
+    assert second.leads_to == ()

@@ -1,5 +1,6 @@
-"""The lines of a PDF: which are headings and items, told by the size of their letters and their first mark."""
+"""The lines of a PDF: headings by the size of their letters, items by their mark, tables by their places."""
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -9,6 +10,9 @@ from typing import Any, Literal
 
 from pypdf import PageObject
 
+from receiver.service.emulator.content.documents.markup import table
+from receiver.service.emulator.content.documents.pdf_tables import PlacedText, tables_in
+
 _LARGER = 1.15
 """How much larger than most text a heading is."""
 _LONGEST_HEADING = 200
@@ -17,7 +21,8 @@ _BULLET = re.compile(r"[\u2022\u2023\u25aa\u25ab\u25cf\u25cb\u25e6\u2043\uf0b7]\
 _HASHES = re.compile(r"^#{1,6} ")
 _SAME = re.compile(r"\s+")
 
-LineKind = Literal["text", "heading", "item", "blank"]
+LineKind = Literal["text", "heading", "item", "blank", "table"]
+Rows = tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +33,8 @@ class SizedLine:
     """Without blanks around it."""
     size: float
     """The size of most of its letters, in points; 0 if nobody knows."""
+    rows: Rows = ()
+    """The cells of a table, which stands in place of its lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,20 +47,42 @@ class TextLine:
     """Without a bullet."""
     level: int = 0
     """Of a heading: 1 is the largest."""
+    rows: Rows = ()
+    """Of a table: its cells. The first row is its heading."""
 
 
 def lines_of(page: PageObject) -> list[SizedLine]:
     """Return the lines of a page with the sizes of their letters."""
-    chunks: list[tuple[str, float]] = []
+    pieces: list[PlacedText] = []
 
-    def visit(text: str, _matrix: Any, placed: Any, _font: Any, size: Any) -> None:
-        chunks.append((text, _size(placed, size)))
+    def visit(text: str, matrix: Any, placed: Any, _font: Any, size: Any) -> None:
+        pieces.append(PlacedText(text, _size(placed, size), *_place(matrix, placed)))
 
     whole = page.extract_text(visitor_text=visit).strip()
-    lines = list(_sized(chunks))
+    lines = list(_sized(pieces))
     if _SAME.sub("", "".join(line.text for line in lines)) == _SAME.sub("", whole):
-        return lines
+        return list(_with_tables(pieces))
     return [SizedLine(line.strip(), 0.0) for line in whole.split("\n")]
+
+
+def _with_tables(pieces: Sequence[PlacedText]) -> Iterator[SizedLine]:
+    done = 0
+    for found in tables_in(pieces):
+        yield from _sized(pieces[done : found.first])
+        size = pieces[found.first].size
+        yield SizedLine(" ".join(text for row in found.rows for text in row), size, found.rows)
+        done = found.after
+    yield from _sized(pieces[done:])
+
+
+def _place(matrix: Any, placed: Any) -> tuple[float, float, float]:
+    """Return where a text begins on its page, and how the page is scaled there."""
+    try:
+        a, b, c, d, e, f = map(float, matrix)
+        x, y = float(placed[4]), float(placed[5])
+    except (TypeError, ValueError, IndexError, OverflowError):
+        return 0.0, 0.0, 1.0
+    return a * x + c * y + e, b * x + d * y + f, math.hypot(a, b)
 
 
 def _size(placed: Any, size: Any) -> float:
@@ -64,11 +93,12 @@ def _size(placed: Any, size: Any) -> float:
         return 0.0
 
 
-def _sized(chunks: Iterable[tuple[str, float]]) -> Iterator[SizedLine]:
+def _sized(pieces: Iterable[PlacedText]) -> Iterator[SizedLine]:
     parts: list[str] = []
     sizes: Counter[float] = Counter()
-    for text, size in chunks:
-        first, *rest = text.split("\n")
+    for piece in pieces:
+        size = piece.size
+        first, *rest = piece.text.split("\n")
         parts.append(first)
         sizes[size] += len(first.strip())
         for part in rest:
@@ -94,11 +124,15 @@ def with_kinds(pages: Sequence[Sequence[SizedLine]]) -> list[list[TextLine]]:
 
 
 def _is_heading(line: SizedLine, usual: float) -> bool:
+    if line.rows:
+        return False
     has_letters = any(character.isalpha() for character in line.text)
     return 0 < usual * _LARGER <= line.size and len(line.text) <= _LONGEST_HEADING and has_letters
 
 
 def _kind(line: SizedLine, usual: float, levels: dict[float, int]) -> TextLine:
+    if line.rows:
+        return TextLine("table", line.text, rows=line.rows)
     if not line.text:
         return TextLine("blank", "")
     if bullet := _BULLET.match(line.text):
@@ -132,12 +166,17 @@ def markdown_of(lines: Iterable[TextLine]) -> str:
     parts: list[str] = []
     before: LineKind = "blank"
     for line in lines:
-        if "heading" in (line.kind, before) or (line.kind == "item") != (before == "item"):
+        if {"heading", "table"} & {line.kind, before} or (line.kind == "item") != (before == "item"):
             parts.append("")
         mark = "#" * line.level + " " if line.kind == "heading" else "- " if line.kind == "item" else ""
-        parts.append(f"{mark}{_HASHES.sub(_escaped, line.text)}")
+        parts.append(_table(line.rows) if line.rows else f"{mark}{_HASHES.sub(_escaped, line.text)}")
         before = line.kind
     return re.sub(r"\n{3,}", "\n\n", "\n".join(parts)).strip()
+
+
+def _table(rows: Rows) -> str:
+    head, *others = ["| " + " | ".join(text.replace("|", "\\|") for text in row) + " |" for row in rows]
+    return "\n".join([head, "|" + " --- |" * len(rows[0]), *others])
 
 
 def _escaped(found: re.Match[str]) -> str:
@@ -160,6 +199,8 @@ def html_of(lines: Iterable[TextLine]) -> str:
             paragraph.append(line.text)
         elif line.kind == "item":
             parts.append(f"<li>{escape(line.text)}</li>")
+        elif line.kind == "table":
+            parts.append(table(line.rows))
         elif line.kind == "heading":
             parts.append(f"<h{line.level}>{escape(line.text)}</h{line.level}>\n")
     return "".join(parts)

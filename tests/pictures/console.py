@@ -1,4 +1,4 @@
-"""Makes the pictures of the console that the README shows: `python -m tests.pictures`. It needs Chromium."""
+"""The console: its overview, and one delivery."""
 
 import asyncio
 import tempfile
@@ -8,7 +8,6 @@ from tests.process.harness import Deployment
 from tests.process.test_console import address
 from tests.process.test_console_browser import CHROMIUM, playwright
 
-FOLDER = Path(__file__).parent.parent / "examples"
 HANDLERS = """
 import asyncio
 import random
@@ -30,9 +29,15 @@ def report(event: Event) -> None:
 FAMILIES = (("crawl", 24), ("batch_scrape", 12), ("monitor", 9), ("extract", 1), ("agent", 4), ("crawl", 31))
 
 
-async def make(folder: Path) -> None:
+def make(folder: Path) -> None:
+    """Write both pictures into a folder."""
+    with tempfile.TemporaryDirectory() as made:
+        asyncio.run(_take(Path(made), folder))
+
+
+async def _take(made: Path, folder: Path) -> None:
     """Serve a console with some jobs in it, and take its pictures."""
-    deployment = Deployment(folder, console_port="0")
+    deployment = Deployment(made, console_port="0")
     deployment.write_handlers(HANDLERS)
     async with deployment.serve("--console") as serving, playwright.async_playwright() as engine:
         url = await address(serving)
@@ -47,14 +52,9 @@ async def make(folder: Path) -> None:
         page = await context.new_page()
         await page.goto(url)
         await page.reload()  # the last day is counted now
-        await page.screenshot(path=FOLDER / "console-overview.png")
+        await page.screenshot(path=folder / "console-overview.png")
         await page.goto(f"{url}/deliveries?type=crawl.page&failed=1")
         await page.locator("table.list tbody tr a").first.click()
         await page.wait_for_url("**/deliveries/*")
-        await page.screenshot(path=FOLDER / "console-delivery.png")
+        await page.screenshot(path=folder / "console-delivery.png")
         await browser.close()
-
-
-if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as made:
-        asyncio.run(make(Path(made)))

@@ -25,6 +25,8 @@ class DeadGroup:
     """When the delivery of the oldest one arrived."""
     last_at: datetime
     """When the delivery of the newest one arrived."""
+    kind: str
+    """The error without its numbers."""
     ids: list[int] = field(default_factory=list)
     types: set[str] = field(default_factory=set)
 
@@ -39,9 +41,9 @@ def grouped(items: Iterable[WorkSummary]) -> list[DeadGroup]:
     groups: dict[tuple[str, str], DeadGroup] = {}
     for one in items:
         error = shortened((one.last_error or one.note or "no reason").partition("\n")[0], _ERROR_WIDTH)
-        group = groups.setdefault(
-            (one.handler, _kind(error)), DeadGroup(one.handler, error, one.received_at, one.received_at)
-        )
+        kind = _kind(error)
+        made = DeadGroup(one.handler, error, one.received_at, one.received_at, kind)
+        group = groups.setdefault((one.handler, kind), made)
         group.first_at = min(group.first_at, one.received_at)
         group.last_at = max(group.last_at, one.received_at)
         group.ids.append(one.id)

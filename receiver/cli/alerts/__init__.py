@@ -1,0 +1,1 @@
+"""`receiver alerts`: what alerts would tell, and whether they arrive."""

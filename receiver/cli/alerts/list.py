@@ -1,0 +1,55 @@
+"""`receiver alerts list`: what needs somebody now."""
+
+import shutil
+import sys
+import textwrap
+
+import click
+
+from receiver.cli.common.filter_options import json_option, store_option
+from receiver.cli.common.output import write_json
+from receiver.cli.common.store import configured_store, now_of, read
+from receiver.core.attention import Concern, concerns, late_workers, read_attention, switched_off
+from receiver.core.ports.reports import Reports
+from receiver.core.text import escape_controls
+from receiver.settings import Settings, load_reading_settings
+
+
+@click.command("list")
+@json_option
+@store_option
+def list_(as_json: bool, store: str | None) -> None:
+    """List what needs somebody now, as the first page of the console does.
+
+    Alerts tell the same once it has lasted a minute; not handlers that are switched off and not late workers.
+    Requests that were refused are counted only in the process that refused them.
+    """
+    settings = load_reading_settings(store=store)
+
+    async def found(reports: Reports) -> list[Concern]:
+        return await _found(settings, reports)
+
+    for one in read(settings, found):
+        if as_json:
+            fields = {"kind": one.kind.value, "subject": one.subject, "count": one.count, "text": one.text}
+            write_json(fields | {"reason": one.reason})
+        else:
+            click.echo(_line(one))
+
+
+async def _found(settings: Settings, reports: Reports) -> list[Concern]:
+    now = await now_of(configured_store(settings))
+    attention = await read_attention(reports, now)
+    return [
+        *concerns(attention, settings.attention_limits(), now),
+        *switched_off(await reports.handlers()),
+        *late_workers(await reports.workers(), now),
+    ]
+
+
+def _line(concern: Concern) -> str:
+    line = f"{concern.kind.value:<12} {escape_controls(concern.text)}"
+    if not sys.stdout.isatty():
+        return line
+    width = max(shutil.get_terminal_size().columns, 40)
+    return textwrap.fill(line, width, subsequent_indent=" " * 13, break_long_words=False, break_on_hyphens=False)

@@ -1,0 +1,153 @@
+"""What needs somebody: one rule for the console and for alerts."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from receiver.core.dead_letters import EXAMINED, DeadGroup, grouped
+from receiver.core.deliveries import DeliveryFilter
+from receiver.core.durations import in_words
+from receiver.core.ports.reports import Reports
+from receiver.core.quarantine import QuarantinedSummary, QuarantineFilter
+from receiver.core.text import counted
+from receiver.core.types import HandlerName, HandlerSwitch, WorkState
+from receiver.core.views import waiting_items
+from receiver.core.work import Backlog, HandlerReport, WorkFilter
+from receiver.core.workers import WorkerReport
+
+QUARANTINED_WITHIN = timedelta(days=1)
+"""A request that was put in quarantine longer ago needs nobody any more."""
+_MOST_QUARANTINED = 1_000
+_MOST_GROUPS = 5
+_SECOND = timedelta(seconds=1)
+
+
+class ConcernKind(StrEnum):
+    """What is wrong."""
+
+    DEAD = "dead"
+    BACKLOG = "backlog"
+    NO_DELIVERY = "no_delivery"
+    REFUSED = "refused"
+    QUARANTINED = "quarantined"
+    SWITCHED_OFF = "switched_off"
+    LATE_WORKER = "late_worker"
+
+
+@dataclass(frozen=True, slots=True)
+class Concern:
+    """Something that needs somebody."""
+
+    kind: ConcernKind
+    tone: str
+    """`bad` or `warn`."""
+    text: str
+    subject: str = ""
+    """What it is about, such as a handler; empty if it is about the whole deployment."""
+    count: int = 1
+    """How many there are of it."""
+    reason: str = ""
+    """What tells it from others of its kind and subject, such as an error without its numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionLimits:
+    """From when on something needs somebody. None never does."""
+
+    backlog_older_than: timedelta = timedelta(minutes=5)
+    no_delivery_for: timedelta | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """What a store tells of that."""
+
+    backlog: Backlog
+    dead: Sequence[DeadGroup]
+    """Groups of the newest dead work items."""
+    dead_counts: Mapping[HandlerName, int]
+    """How many dead work items each handler has."""
+    quarantined: Sequence[QuarantinedSummary]
+    """The newest requests in quarantine."""
+    last_delivery: datetime | None
+    """When the newest delivery arrived."""
+
+
+async def read_attention(reports: Reports, now: datetime) -> Attention:
+    """Read from a store what may need somebody."""
+    items = [one async for one in reports.work_items(WorkFilter(state=WorkState.DEAD, limit=EXAMINED))]
+    counts = Counter([one.handler for one in items])
+    if len(items) == EXAMINED:
+        counts.clear()
+        for kind, count in (await reports.work_plan(WorkFilter(state=WorkState.DEAD))).kinds.items():
+            counts[kind.handler] += count
+    wanted = QuarantineFilter(since=now - QUARANTINED_WITHIN, limit=_MOST_QUARANTINED)
+    newest = [one async for one in reports.deliveries(DeliveryFilter(limit=1))]
+    return Attention(
+        backlog=await reports.backlog(now),
+        dead=grouped(items),
+        dead_counts=counts,
+        quarantined=[one async for one in reports.quarantined_requests(wanted)],
+        last_delivery=newest[0].received_at if newest else None,
+    )
+
+
+def concerns(found: Attention, limits: AttentionLimits, now: datetime) -> Iterator[Concern]:
+    """Yield what needs somebody by what the store tells, the worst first."""
+    yield from _dead(found)
+    oldest = found.backlog.oldest_waiting
+    if oldest is not None and oldest > limits.backlog_older_than:
+        text = f"The oldest work has been due for {_rounded(oldest)}. Is a worker running?"
+        yield Concern(ConcernKind.BACKLOG, "bad", text)
+    last, longest = found.last_delivery, limits.no_delivery_for
+    if last is not None and longest is not None and now - last > longest:
+        text = f"No delivery has come for {_rounded(now - last)}"
+        yield Concern(ConcernKind.NO_DELIVERY, "bad", text)
+    if found.quarantined:
+        count = len(found.quarantined)
+        reasons = ", ".join(sorted({one.reason for one in found.quarantined}))
+        number = f"{count:,}+ requests" if count == _MOST_QUARANTINED else counted(count, "request")
+        text = f"{number} in quarantine in the last 24 hours: {reasons}"
+        yield Concern(ConcernKind.QUARANTINED, "warn", text, count=count, reason=reasons)
+
+
+def _dead(found: Attention) -> Iterator[Concern]:
+    for group in found.dead[:_MOST_GROUPS]:
+        alone = sum(one.handler == group.handler for one in found.dead) == 1
+        count = found.dead_counts.get(group.handler, group.count) if alone else group.count
+        since = f"{group.first_at:%Y-%m-%d %H:%M} UTC"
+        yield Concern(
+            ConcernKind.DEAD,
+            "bad",
+            f"{count:,} dead in {group.handler} since {since}: {group.error}",
+            subject=group.handler,
+            count=count,
+            reason=group.kind,
+        )
+
+
+def switched_off(handlers: Iterable[HandlerReport]) -> Iterator[Concern]:
+    """Yield the handlers that are paused or disabled."""
+    for one in handlers:
+        if one.switch is not HandlerSwitch.ON:
+            text = f"{one.name} is {one.switch.value}: {counted(waiting_items(one), 'item')} not started"
+            yield Concern(ConcernKind.SWITCHED_OFF, "warn", text, subject=one.name)
+
+
+def late_workers(workers: Iterable[WorkerReport], now: datetime) -> Iterator[Concern]:
+    """Yield the workers that have not been seen for a while."""
+    for one in workers:
+        if one.is_late(now):
+            text = f"The worker {one.sign.name} has not been seen for {in_words(one.unseen(now))}"
+            text += ": it hangs, or was killed"
+            yield Concern(ConcernKind.LATE_WORKER, "warn", text, subject=one.sign.name)
+
+
+def _rounded(duration: timedelta) -> str:
+    """Return a duration without what nobody wants to know: seconds of hours, minutes of days."""
+    for unit in (timedelta(days=1), timedelta(hours=1), timedelta(minutes=1)):
+        if duration >= 10 * unit:
+            return in_words(duration // unit * unit)
+    return in_words(duration // _SECOND * _SECOND)

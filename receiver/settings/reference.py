@@ -1,0 +1,43 @@
+"""The table of all settings in the guide."""
+
+from datetime import timedelta
+
+from pydantic.fields import FieldInfo
+
+from receiver.core.durations import in_words
+from receiver.core.markdown import table
+from receiver.core.sizes import written_size
+from receiver.settings.model import Settings
+from receiver.settings.values import READ_SIZE
+
+_DEPENDS = {
+    "max_in_flight": "an eighth of the memory, at most `256MiB`",
+    "processes": "number of cores",
+    "max_memory": "three quarters of the memory, divided by `WORKERS`",
+}
+"""Defaults that depend on the machine, in words."""
+
+
+def settings_table() -> str:
+    """Return a table of all settings: name without its prefix, default, and meaning."""
+    rows = [
+        (f"`{name.upper()}`", _shown_default(name, field), field.description or "")
+        for name, field in Settings.model_fields.items()
+    ]
+    return table(("`RECEIVER_…`", "default", "meaning"), rows)
+
+
+def _shown_default(name: str, field: FieldInfo) -> str:
+    default = default_text(field)
+    return f"`{default}`" if default else _DEPENDS.get(name, "")
+
+
+def default_text(field: FieldInfo) -> str:
+    """Return the default of a setting as people write it: empty if there is none or if the machine decides."""
+    if field.default_factory or field.default in (None, ()):
+        return ""
+    if READ_SIZE in field.metadata:
+        return written_size(field.default)
+    if isinstance(field.default, timedelta):
+        return in_words(field.default)
+    return str(field.default).lower() if isinstance(field.default, bool) else str(field.default)

@@ -1,0 +1,1 @@
+"""Alerts: what needs somebody, posted to a chat or any other URL."""

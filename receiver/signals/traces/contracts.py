@@ -1,0 +1,49 @@
+"""What intake and workers ask of traces."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from receiver.core.claims import WorkItem
+from receiver.core.deliveries import Delivery, Receipt
+from receiver.core.work import Attempt
+
+ADVICE = "pip install opentelemetry-distro opentelemetry-exporter-otlp"
+"""What to install beside the extra `otel`."""
+Stored = Callable[[asyncio.Future[Receipt]], None]
+"""Takes the future of a delivery that is durable or has failed."""
+
+
+class DeliveryTraces(Protocol):
+    """Makes a span for each delivery that is written."""
+
+    def follow(self, delivery: Delivery, then: Stored) -> tuple[Delivery, Stored]:
+        """Begin a span. Return the delivery with its trace, and what ends the span and then calls `then`."""
+
+
+class AttemptSpan(Protocol):
+    """The span of a call."""
+
+    def note_end(self, attempt: Attempt, error: BaseException | None) -> None:
+        """Note how the call ended, before the span ends."""
+
+
+class AttemptTraces(Protocol):
+    """Makes a span for each call of a handler."""
+
+    def span(self, items: Sequence[WorkItem]) -> AbstractContextManager[AttemptSpan]:
+        """Return a span for the block. Spans that begin in the block are its children."""
+
+    def fields(self) -> Mapping[str, str]:
+        """Return the trace of the running call, for another process."""
+
+
+class CallSpan(Protocol):
+    """The span of an HTTP request."""
+
+    def note_status(self, status: int) -> None:
+        """Note the status of the answer."""
+
+    def note_route(self, route: str) -> None:
+        """Note the path of the operation, with placeholders for ids."""

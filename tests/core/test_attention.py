@@ -1,0 +1,65 @@
+"""What needs somebody: the same for the console and for alerts."""
+
+from datetime import timedelta
+
+from receiver.core.attention import AttentionLimits, ConcernKind, concerns, read_attention
+from receiver.core.dead_letters import EXAMINED
+from receiver.core.types import AttemptOutcome, HandlerName, Trigger, WorkState
+from receiver.core.work import Attempt, RecordedRun
+from receiver.stores.memory import MemoryStore
+from tests.doubles import NOON, delivery
+
+HOUR = timedelta(hours=1)
+
+
+async def filled(errors: list[str]) -> MemoryStore:
+    """Return a store with a dead work item for each error."""
+    store = MemoryStore()
+    runs = []
+    for seq, error in enumerate(errors, 1):
+        await store.append(delivery(f"w-{seq}"))
+        attempt = Attempt(1, Trigger.DELIVERY, NOON, NOON, AttemptOutcome.FAILED, error)
+        runs.append(RecordedRun(seq, HandlerName("save"), attempt, WorkState.DEAD))
+    await store.record(runs, now=NOON)
+    return store
+
+
+async def test_more_dead_items_than_are_examined_are_counted_all_the_same() -> None:
+    """The text has all of them, though only the newest tell the error."""
+    store = await filled([f"TimeoutError: {number}" for number in range(EXAMINED + 5)])
+
+    [concern, _] = concerns(await read_attention(store, NOON + HOUR), AttentionLimits(), NOON + HOUR)
+
+    assert concern.count == EXAMINED + 5
+    assert concern.text.startswith("2,005 dead in save since 2026-08-04 12:00 UTC: TimeoutError: ")
+    assert (concern.kind, concern.subject, concern.reason) == (ConcernKind.DEAD, "save", "TimeoutError: #")
+
+
+async def test_each_error_of_a_handler_is_a_concern_of_its_own() -> None:
+    """The one with the most items comes first."""
+    store = await filled(["KeyError: 'a'", "TimeoutError: 1", "TimeoutError: 2"])
+
+    found = concerns(await read_attention(store, NOON), AttentionLimits(), NOON)
+
+    assert [(one.count, one.reason) for one in found] == [(2, "TimeoutError: #"), (1, "KeyError: 'a'")]
+
+
+async def test_limits_decide_from_when_on() -> None:
+    """A backlog and a silence that last exactly as long as allowed need nobody yet."""
+    store = MemoryStore()
+    await store.append(delivery("w-1", received_at=NOON))
+    limits = AttentionLimits(backlog_older_than=HOUR, no_delivery_for=2 * HOUR)
+
+    async def kinds(after: timedelta) -> list[ConcernKind]:
+        now = NOON + after
+        return [one.kind for one in concerns(await read_attention(store, now), limits, now)]
+
+    assert await kinds(HOUR) == []
+    assert await kinds(2 * HOUR) == [ConcernKind.BACKLOG]
+    assert await kinds(3 * HOUR) == [ConcernKind.BACKLOG, ConcernKind.NO_DELIVERY]
+
+
+async def test_an_empty_store_needs_nobody() -> None:
+    """Not even where no delivery has come for long: nobody has sent one yet."""
+    limits = AttentionLimits(no_delivery_for=HOUR)
+    assert not [*concerns(await read_attention(MemoryStore(), NOON), limits, NOON)]

@@ -1,0 +1,69 @@
+"""Operations that SDKs name beside the families: each has an answer, which may be what to use instead."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import firecrawl
+import pytest
+from firecrawl.v2 import types as sdk
+
+from receiver.service.emulator.api.routes import RouteTable
+from tests.service.emulator.answering import checked_service, page
+
+_PATH = re.compile(r"""["'](/v[12]/[\w/{}.-]+)""")
+
+
+def named_paths() -> Iterator[str]:
+    """Yield the paths that the SDK's code names, with x for what it puts in."""
+    for file in Path(firecrawl.__file__).parent.rglob("*.py"):
+        if "__tests__" not in file.parts:
+            for path in _PATH.findall(file.read_text()):
+                found = re.sub(r"\{suffix\}?|\{query\}?|\{$", "", path)
+                yield re.sub(r"\{[^{}]*\}", "x", found).rstrip("/")
+
+
+async def test_every_path_of_the_sdk_is_an_operation() -> None:
+    async with checked_service() as service:
+        routes = RouteTable(service.operations)
+        paths = set(named_paths())
+        unknown = [path for path in sorted(paths) if not routes.find("GET", path).methods]
+
+    assert len(paths) > 30
+    assert unknown in ([], ["/v2/search/research"])  # the second is the beginning of four others
+
+
+async def test_pages_of_governments_and_for_developers_are_found() -> None:
+    sites = {
+        "https://www.law.gov.uk": {"/": page("Lamps need a licence.")},
+        "https://docs.python.org": {"/lamp": page("The lamp module lights lamps.")},
+        "https://shop.test": {"/": page("Lamps for sale.")},
+    }
+    async with checked_service(sites=sites) as service:
+        gov = await service.ask("POST", "/v2/search/gov", {"query": "lamp", "k": 5})
+        body = {"query": "lamp", "passages": 2, "min_stars": 5, "types": ["doc"], "origin": "js"}
+        developer = await service.ask("POST", "/v2/search/developer", body)
+
+    assert [(hit["url"], hit["category"]) for hit in gov["data"]["web"]] == [("https://www.law.gov.uk/", "gov")]
+    assert [one["url"] for one in developer["results"]] == ["https://docs.python.org/lamp"]
+    assert developer["results"][0]["passages"][0]["text"]
+    assert "min_stars, types had no effect" in developer["warning"]
+    assert sdk.GovSearchResponse.model_validate(gov).data.web[0].url
+    assert sdk.DeveloperSearchResponse.model_validate(developer).results[0].title
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "instead"),
+    [
+        ("GET", "/v2/search/research/papers?query=a", "POST /v2/search"),
+        ("GET", "/v2/search/research/papers/arxiv%3A1/similar?intent=a", "POST /v2/search"),
+        ("POST", "/v1/deep-research", "POST /v2/agent"),
+        ("POST", "/v1/llmstxt", "POST /v2/map"),
+    ],
+)
+async def test_what_is_not_there_says_what_to_use_instead(method: str, path: str, instead: str) -> None:
+    async with checked_service() as service:
+        refused = await service.ask(method, path, {} if method == "POST" else None, status=501)
+
+    assert refused["code"] == "NOT_IMPLEMENTED"
+    assert instead in refused["error"]

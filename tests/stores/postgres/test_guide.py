@@ -1,0 +1,15 @@
+"""The statements that the guide gives to operators run on the server."""
+
+import psycopg
+
+from tests.texts import blocks
+
+
+def test_every_statement_of_the_guide_runs(postgres_server: str) -> None:
+    """They only read."""
+    found = blocks("sql")
+    assert found
+    with psycopg.connect(postgres_server) as connection:
+        connection.read_only = True
+        for _, block in found:
+            connection.execute(block)

@@ -1,0 +1,93 @@
+"""What settling costs: round trips for each batch, and rows found by their ids whatever the planner thinks."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from receiver.core.work_states import SKIPPABLE
+from receiver.stores.postgres.connection import PostgresConnection
+from receiver.stores.postgres.statements import claims, holds, leases, settling
+from receiver.stores.postgres.store import PostgresStore
+from receiver.stores.postgres.translation import Translation
+from tests.stores.conftest import open_all
+from tests.stores.opened import SECOND, ended
+from tests.stores.outside import PostgresTables
+
+ROUND_TRIPS = ["BEGIN", "SELECT", "UPDATE", "INSERT", "INSERT", "COMMIT"]
+"""The handlers with lanes, the items, the latest moment, and the attempts."""
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The first words of all statements that are sent."""
+    words: list[str] = []
+
+    def noted(original: Callable[..., Any]) -> Callable[..., Any]:
+        def send(self: PostgresConnection, sql: str, *values: Any) -> Any:
+            words.append(sql.split(maxsplit=1)[0])
+            return original(self, sql, *values)
+
+        return send
+
+    for name in ("execute", "command"):
+        monkeypatch.setattr(PostgresConnection, name, noted(getattr(PostgresConnection, name)))
+    return words
+
+
+async def test_a_batch_takes_six_round_trips_and_its_counts_one_more_a_second(
+    postgres_url: str, sent: list[str]
+) -> None:
+    """However many items it has. What the console draws of them is not written with each batch."""
+    async with open_all(PostgresStore(postgres_url)) as opened:
+        taken = []
+        for at, count in enumerate((1, 3, 50, 2, 2, 2, 2, 2, 2, 2, 2, 2)):
+            ids = await opened.items(count, claim=True)
+            sent.clear()
+            ends = [ended(work_id, at=SECOND + SECOND * at / 10) for work_id in ids]
+            assert all(await opened.settle(*ends))
+            taken.append(list(sent))
+
+    with_counts = [*ROUND_TRIPS[:-1], "INSERT", "COMMIT"]
+    assert [at for at, one in enumerate(taken) if one == with_counts] == [0, 10]
+    assert {tuple(one) for one in taken} == {tuple(ROUND_TRIPS), tuple(with_counts)}
+
+
+BY_ID = {
+    "finish": settling.FINISH,
+    "holders": settling.HOLDERS,
+    "promote": settling.PROMOTE,
+    "started": leases.MARK_STARTED,
+    "renew": leases.RENEW,
+    "release": leases.RELEASE_LEASES,
+    "recheck": holds.RECHECK,
+    "release held": holds.RELEASE,
+    **{f"skip {state}": claims.skip(state) for state in sorted(SKIPPABLE)},
+}
+VALUES = {"ids": [1, 2, 3], "id": 1, "worker": "w", "handler": "one", "note": ""}
+
+
+async def test_rows_with_known_ids_are_found_by_the_primary_key(postgres_url: str) -> None:
+    """A partial index has few rows when the plan is made, and later thousands that have left its state."""
+    async with open_all(PostgresStore(postgres_url)) as opened:
+        await opened.items(200, claim=True)
+    translate, tables = Translation(PostgresTables(postgres_url).schema), PostgresTables(postgres_url)
+    with tables.connect() as connection:
+        connection.execute(b"SET enable_seqscan = off")
+        for name, sql in BY_ID.items():
+            values = dict.fromkeys(("number", "now", "until", "at", "limit"), 1) | VALUES
+            rows = connection.execute(b"EXPLAIN (COSTS OFF) " + translate(sql).encode(), values).fetchall()
+            plan = "\n".join(line for (line,) in rows)
+            assert _indexes_by_id(plan) == {"work_items_pkey"}, (name, plan)
+
+
+def _indexes_by_id(plan: str) -> set[str]:
+    """Return the indexes that a plan asks for ids."""
+    found, index = set(), ""
+    for line in plan.splitlines():
+        if scan := re.search(r"Index (?:Only )?Scan (?:using|on) (\w+)", line):
+            index = scan[1]
+        if "Index Cond: (id = " in line or "Index Cond: ((id = " in line:
+            found.add(index)
+    return found
