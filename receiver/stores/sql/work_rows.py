@@ -27,7 +27,7 @@ class RoutingStatements(Protocol):
     ADVANCE_ROUTED: str
     """Mark deliveries as routed `:through` a seq, if the mark is still at `:after`.
 
-    Where a store may have lost some since, none is marked unless it has all `:seqs` with their `:keys`.
+    A store that may lose some of what was read marks none unless it has all `:seqs` with their `:keys`.
     """
     UNROUTED: str
     """Size and columns of the deliveries behind `:after`, at most `:limit`, and perhaps only about `:max_bytes`."""
