@@ -17,6 +17,7 @@ from receiver.cli.scaffold import env_example
 from receiver.core.guide import TOPICS, topics
 from receiver.core.markdown import anchor_of
 from receiver.settings import PREFIX, Settings
+from receiver.signals.metrics.reference import metrics_table
 from tests.texts import GUIDE, PAGES, README, ROOT, blocks, headings, languages, without_blocks
 
 CHECKED = {"python", "console", "sh", "sql", "toml", "yaml", "json"}
@@ -93,6 +94,23 @@ def test_every_command_in_the_text_exists_with_its_options() -> None:
             known = {option for one in command.params for option in (*one.opts, *one.secondary_opts)}
             unknown = {word.partition("=")[0] for word in rest if word.startswith("--")} - known - {"--help"}
             assert unknown <= {"--version"}, (name, span)
+
+
+def test_every_name_in_the_text_exists() -> None:
+    """Settings, metrics, proofs, benchmarks, and files of the repository."""
+    metrics = metrics_table()
+    for name, text in PAGES.items():
+        for setting in re.findall(rf"(?<!_){PREFIX}([A-Z_]*[A-Z])", text):
+            assert setting.lower() in Settings.model_fields or setting == "VERSION", (name, setting)
+        for metric in re.findall(
+            r"\b(receiver_(?!app|clock|router|sender|work_items|emulator|sites)[a-z_]+)", text
+        ):
+            assert f"`{metric}`" in metrics, (name, metric)
+        for module in re.findall(r"-m (tests\.[a-z.]+)", text):
+            place = ROOT / module.replace(".", "/")
+            assert place.is_dir() or place.with_suffix(".py").exists(), (name, module)
+        for path in re.findall(r"`((?:examples|receiver)/[\w/.-]+)`", text):
+            assert (ROOT / path).exists(), (name, path)
 
 
 def test_every_block_has_a_language_that_a_test_reads() -> None:

@@ -19,6 +19,7 @@ TOPICS = (
     "deploying",
     "postgres",
     "operating",
+    "console",
     "alerts",
     "traces",
     "runbook",

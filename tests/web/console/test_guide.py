@@ -2,6 +2,7 @@
 
 import re
 from html import unescape
+from importlib import resources
 from urllib.parse import urlsplit
 
 import httpx
@@ -52,6 +53,20 @@ def test_every_link_between_topics_leads_to_a_heading() -> None:
                 continue
             there = pages[link.path or place]
             assert not link.fragment or f'id="{link.fragment}"' in there, (place, target)
+
+
+def test_every_link_of_another_page_to_the_guide_leads_to_a_heading() -> None:
+    """Such as from the dead letters to the runbook."""
+    folder = resources.files("receiver.web.console") / "templates"
+    found = [
+        match
+        for template in folder.iterdir()
+        for match in re.findall(r'"{{ root }}/guide/([a-z]+)#([a-z-]+)"', template.read_text(encoding="utf-8"))
+    ]
+
+    assert len(found) >= 3
+    for topic, anchor in found:
+        assert f'id="{anchor}"' in topic_html(topic, ""), (topic, anchor)
 
 
 def test_made_parts_are_in_the_pages() -> None:
