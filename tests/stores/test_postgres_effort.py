@@ -39,7 +39,7 @@ from receiver.stores.postgres.store import PostgresStore
 from receiver.stores.sql.statements.deliveries import MONITOR_CHECK
 from tests.doubles import NOON, delivery
 from tests.stores.conftest import open_all
-from tests.stores.opened import AFTER, MICROSECOND, MUCH, ONE, SECOND, TWO, A, B, Opened, ended
+from tests.stores.opened import AFTER, MUCH, ONE, SECOND, TWO, A, B, Opened, ended
 from tests.stores.outside import PostgresTables
 from tests.stores.postgres.shared import drop_schema
 
@@ -248,13 +248,11 @@ CALLS: dict[str, Call] = {
     "the rest of a worker": rest_of_a_worker,
     "the rest of an operator": rest_of_an_operator,
     "housekeeping": housekeeping,
-    "activity": lambda opened: opened.reports.activity(since=NOON, step=timedelta(minutes=5)),
     "workers": lambda opened: opened.reports.workers(),
-    "handlers": lambda opened: opened.reports.handler_names(),
+    "names of handlers": lambda opened: opened.reports.handler_names(),
     "switches": lambda opened: opened.reports.switches(),
     "a request in quarantine": lambda opened: opened.reports.quarantined_request(88),
     "the size of the store": lambda opened: opened.reports.facts(),
-    "the place of a moment": lambda opened: opened.reports.last_seq_before(NOON + MICROSECOND * (MANY - 20)),
     "prune": lambda opened: opened.maintenance.prune(
         PruneRule(NOON + timedelta(days=1), type="crawl.completed"), after=0, limit=5, now=AFTER
     ),
