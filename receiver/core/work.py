@@ -22,7 +22,8 @@ class NewWork:
     """A work item to make: the `seq` of its delivery, and its handler.
 
     With `claim` the worker that makes it runs it too; without it, any worker may claim it. With `starts` it is
-    noted as started at once. `trigger` is why its first attempt runs.
+    noted as started at once. `trigger` is why its first attempt runs. An item that begins as WAITING is due at
+    `due_at`, or at once without it.
     """
 
     seq: int
@@ -32,6 +33,7 @@ class NewWork:
     lane: str | None = None
     hold: Hold | None = None
     trigger: Trigger = Trigger.DELIVERY
+    due_at: datetime | None = None
 
 
 LOST = "the worker died or lost its lease during the attempt"
@@ -131,13 +133,18 @@ class WorkFilter:
 
 @dataclass(frozen=True, slots=True)
 class HandlerReport:
-    """How one handler does. `latency` is the median of its latest attempts, None before the first."""
+    """How one handler does. `latency` is the median of its latest attempts, None before the first.
+
+    `schedule` is when it runs by itself, as it is written in the code, and `next_run` is the next of these runs.
+    """
 
     name: HandlerName
     switch: HandlerSwitch
     counts: Mapping[WorkState, int]
     last_error: str | None
     latency: timedelta | None
+    schedule: str | None = None
+    next_run: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,16 +22,17 @@ class MemoryHealth(MemoryFace):
 
     async def count_unfinished(self) -> int:
         """Return how many deliveries are NEW or WORKING."""
-        return sum(one.state in OPEN_DELIVERIES for _, one in newest(self.state, DeliveryFilter()))
+        return sum(one.state in OPEN_DELIVERIES for _, one in newest(self.state, DeliveryFilter(with_runs=True)))
 
     async def handlers(self) -> Sequence[HandlerReport]:
-        """Return every handler that has work items or a switch."""
-        names = {one.handler for one in self.state.work.values()} | self.state.switches.keys()
+        """Return every handler that has work items, a switch or a schedule."""
+        names = {one.handler for one in self.state.work.values()}
+        names |= self.state.switches.keys() | self.state.schedules.keys()
         return [self._report(name) for name in sorted(names)]
 
     async def handler_names(self) -> Sequence[HandlerName]:
-        """Return the names of all handlers that have work items."""
-        return sorted({one.handler for one in self.state.work.values()})
+        """Return the names of all handlers that have work items or a schedule."""
+        return sorted({one.handler for one in self.state.work.values()} | self.state.schedules.keys())
 
     async def switches(self) -> Mapping[HandlerName, HandlerSwitch]:
         """Return the handlers that are not ON."""
@@ -92,10 +93,13 @@ class MemoryHealth(MemoryFace):
             if attempt.started_at is not None
         )
         counts: Counter[WorkState] = Counter(one.state for one in mine)
+        schedule, next_run = self.state.schedules.get(name, (None, None))
         return HandlerReport(
             name=name,
             switch=self.state.switch_of(name),
             counts=dict(counts),
             last_error=next((one.last_error for one in reversed(mine) if one.last_error is not None), None),
             latency=times[len(times) // 2] if times else None,
+            schedule=schedule,
+            next_run=next_run,
         )

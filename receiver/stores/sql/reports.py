@@ -26,6 +26,7 @@ from receiver.stores.sql.narrowing import among_few, matches_no_handler
 from receiver.stores.sql.paging import start_reading
 from receiver.stores.sql.rows import attempt, delivery_summary, headers_of, work_summary, worker_report
 from receiver.stores.sql.statements.reads import Reads
+from receiver.stores.sql.statements.schedules import ALL_NOTED
 from receiver.stores.sql.switches import switches
 
 PAGE_SIZE = 500
@@ -204,7 +205,7 @@ class SqlReports(FeedReports, JobReports):
         raise UnknownRequest(f"there is no request {request_id} in quarantine")
 
     async def handlers(self) -> Sequence[HandlerReport]:
-        """Return every handler that has work items or a switch."""
+        """Return every handler that has work items, a switch or a schedule."""
         return await self.database.call(self._handlers)
 
     async def handler_names(self) -> Sequence[HandlerName]:
@@ -283,17 +284,17 @@ class SqlReports(FeedReports, JobReports):
         for name, state, count in connection.execute(health.counts):
             counts.setdefault(name, {})[WorkState(state)] = count
         off = switches(connection)
+        scheduled = {name: (schedule, from_micros(at)) for name, schedule, at in connection.execute(ALL_NOTED)}
         return [
             HandlerReport(
-                name=name,
-                switch=off.get(name, HandlerSwitch.ON),
-                counts=counts.get(name, {}),
-                last_error=next(
-                    (error for (error,) in connection.execute(health.latest_error, {"handler": name})), None
-                ),
-                latency=_median(connection.execute(health.latest_attempts, {"handler": name}).fetchall()),
+                name,
+                off.get(name, HandlerSwitch.ON),
+                counts.get(name, {}),
+                next((error for (error,) in connection.execute(health.latest_error, {"handler": name})), None),
+                _median(connection.execute(health.latest_attempts, {"handler": name}).fetchall()),
+                *scheduled.get(name, ()),
             )
-            for name in sorted(counts.keys() | off.keys())
+            for name in sorted(counts.keys() | off.keys() | scheduled.keys())
         ]
 
 

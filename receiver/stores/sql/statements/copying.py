@@ -91,6 +91,7 @@ COPIED = (
         ("work_id", "number"),
         ("trigger", "started_at", "ended_at", "outcome", "error", "traceback", "overdue"),
     ),
+    CopiedTable("schedules", ("handler",), ("schedule", "next_at")),
     CopiedTable("once_keys", ("handler", "key"), ("asked_at", "expires_at")),
 )
 """`heads_lane` is left to `HEADS`: no lane may have two heads, and pages are read at different times."""
