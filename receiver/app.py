@@ -275,6 +275,7 @@ async def _open_worker(
             processes=processes,
             clients=clients,
             memory=memory,
+            handlers=[*router],
         ) as runner,
     ):
         trial = RoutingTrial(trial_processes, clock, router, handlers=settings.handlers, folder=Path.cwd())

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
-from receiver.core.types import HandlerName
+from receiver.core.types import DeliveryKey, HandlerName
 
 RUN_FAMILY = "schedule."
 RUN_TYPE = "schedule.run"
@@ -50,9 +50,9 @@ def run_keys(handler: HandlerName) -> str:
     return f"{RUN_KEY_PREFIX}{name}:"
 
 
-def run_key(handler: HandlerName, due_at: datetime) -> str:
+def run_key(handler: HandlerName, due_at: datetime) -> DeliveryKey:
     """Return the key of the run of a handler that is due at a moment."""
-    return f"{run_keys(handler)}{due_at.astimezone(UTC):%Y-%m-%dT%H:%M:%S}Z"
+    return DeliveryKey(f"{run_keys(handler)}{due_at.astimezone(UTC):%Y-%m-%dT%H:%M:%S}Z")
 
 
 def counts_still(planned: PlannedRun, schedule: str, noted: datetime) -> bool:

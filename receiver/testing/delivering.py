@@ -121,7 +121,13 @@ async def _deliver(
     for handler in {one.name: one for each in stored for one in wanting(router, read_to_route(each))}.values():
         require_given(handler.name, handler.function, handler.needs, resources)
     async with open_runner(
-        clock, {}, threads=1, ask_once=_answering(asked), given=resources, told_now=lambda: now or clock.now()
+        clock,
+        {},
+        threads=1,
+        ask_once=_answering(asked),
+        given=resources,
+        told_now=lambda: now or clock.now(),
+        handlers=[*router],
     ) as runner:
         why = trigger or (Trigger.DELIVERY if attempt == 1 else Trigger.RETRY)
         local = LocalRunner(router, runner, attempt=attempt, trigger=why)

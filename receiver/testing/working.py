@@ -134,6 +134,7 @@ async def working(
         ask_once=ask_store(queue),
         given=given,
         clients=clients,
+        handlers=[*router],
     ) as runner:
         worker = Worker(
             watched_queue,

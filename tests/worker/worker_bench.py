@@ -14,10 +14,11 @@ from receiver.core.types import DeliveryKey, DeliveryState, HandlerName, WorkerI
 from receiver.core.work import NewWork, WorkSummary
 from receiver.routing import Router
 from receiver.stores.memory import MemoryStore
+from receiver.worker.limits import MAX_BYTES, WorkerLimits
 from receiver.worker.memory_budget import MemoryBudget
 from receiver.worker.routing_trial import RoutingTrial
 from receiver.worker.runner import Runner
-from receiver.worker.worker import MAX_BYTES, Worker, WorkerLimits
+from receiver.worker.worker import Worker
 from tests.doubles import NOON, Inline, delivery, pass_time, soon, turns
 
 SECOND = timedelta(seconds=1)

@@ -1,0 +1,90 @@
+"""Makes the scheduled runs of a router's handlers when they are due, one for all workers that share the store."""
+
+import asyncio
+import json
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from receiver.core.claims import DueRun
+from receiver.core.clock import Clock, iso
+from receiver.core.deliveries import Delivery
+from receiver.core.log_lines import event_log
+from receiver.core.ports.queue import ScheduleQueue
+from receiver.core.schedules import RUN_TYPE, PlannedRun, RunOutcome, run_key
+from receiver.core.types import HandlerName, Origin
+from receiver.routing import Handler
+from receiver.routing.schedules import RunTimes
+
+log = event_log(__name__)
+
+_FOLLOW_EVERY = timedelta(minutes=1)
+"""How often to read again what the store has noted: the clock may have been set back, or a store restored."""
+
+
+class ScheduledRuns:
+    """Makes runs in `make_due`. Between its calls `until_due` waits.
+
+    A run that another worker has made is left alone. Of runs that were missed the last one is made.
+    """
+
+    def __init__(self, queue: ScheduleQueue, handlers: Iterable[Handler], clock: Clock) -> None:
+        self._queue = queue
+        self._clock = clock
+        self._times: dict[HandlerName, RunTimes] = {
+            one.name: one.times for one in handlers if one.times is not None
+        }
+        self._noted: dict[HandlerName, datetime] = {}
+        """The next run of each handler, as the store had it."""
+        self._followed_at: datetime | None = None
+
+    async def make_due(self) -> None:
+        """Make all runs that are due now. Raises StoreError; what was not made is still due then."""
+        if not self._times:
+            return
+        now, steady = self._clock.now(), self._clock.steady()
+        if self._followed_at is None or steady - self._followed_at >= _FOLLOW_EVERY:
+            await self._follow(now)
+            self._followed_at = steady
+        due = [name for name, moment in self._noted.items() if moment <= now]
+        for name in due:
+            await self._make(name, now)
+        if due:
+            await self._follow(now)
+
+    async def until_due(self) -> None:
+        """Return when a run is due, or when `make_due` has to read the store again; never without schedules."""
+        if not self._noted:
+            await asyncio.Event().wait()
+        wait = min(self._noted.values()) - self._clock.now()
+        await self._clock.sleep(min(wait, _FOLLOW_EVERY))
+
+    async def _follow(self, now: datetime) -> None:
+        planned = [PlannedRun(name, times.text, times.next_after(now)) for name, times in self._times.items()]
+        noted = await self._queue.follow_schedules(planned, now=now)
+        self._noted = dict(zip(self._times, noted, strict=True))
+
+    async def _make(self, name: HandlerName, now: datetime) -> None:
+        times, noted = self._times[name], self._noted[name]
+        due_at = times.last_until(now, since=noted)
+        run = DueRun(name, noted, times.next_after(now), run_delivery(name, due_at, now))
+        outcome = await self._queue.make_run(run, now=now)
+        if outcome in (RunOutcome.UNFINISHED, RunOutcome.DISABLED):
+            log.warning("scheduled_run_left_out", extra={"handler": name, "due_at": iso(due_at), "reason": outcome})
+        elif outcome is RunOutcome.MADE and due_at > noted:
+            log.warning("scheduled_runs_missed", extra={"handler": name, "since": iso(noted), "made": iso(due_at)})
+
+
+def run_delivery(handler: HandlerName, due_at: datetime, now: datetime) -> Delivery:
+    """Return what is stored for a scheduled run."""
+    body = {"success": True, "type": RUN_TYPE, "name": handler, "dueAt": iso(due_at)}
+    return Delivery(
+        key=run_key(handler, due_at),
+        type=RUN_TYPE,
+        job_id=None,
+        webhook_id=None,
+        success=True,
+        received_at=now,
+        headers=(),
+        body=json.dumps(body).encode(),
+        origin=Origin.SCHEDULE,
+    )
