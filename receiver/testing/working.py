@@ -125,7 +125,11 @@ async def working(
     watch = _Watch(clock)
     watched_queue = cast("WorkQueue", _WatchedQueue(queue, watch))
     limits = WorkerLimits(
-        concurrency=settings.concurrency, threads=settings.threads, processes=1, lease=settings.lease
+        concurrency=settings.concurrency,
+        threads=settings.threads,
+        processes=1,
+        lease=settings.lease,
+        longest_wait=timedelta(hours=1),  # this clock moves only when a test moves it
     )
     async with open_runner(
         clock,

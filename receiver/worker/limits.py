@@ -14,7 +14,9 @@ class WorkerLimits:
     """How much one worker does at one time.
 
     At most `concurrency` calls run at one time, of all kinds together. A work item is leased for `lease` and
-    renewed while it runs. The worker claims until it has bodies of `max_bytes`, so it may have one body more.
+    renewed while it runs. The worker claims until it has bodies of `max_bytes`, so it may have one body more. It
+    waits no longer than `longest_wait`, or a lease without it: somebody may move the wall clock, and a machine may
+    sleep.
     """
 
     concurrency: int
@@ -22,6 +24,7 @@ class WorkerLimits:
     processes: int
     lease: timedelta
     max_bytes: int = MAX_BYTES
+    longest_wait: timedelta | None = None
 
     @property
     def slots(self) -> Mapping[RunsIn, int]:

@@ -17,9 +17,6 @@ from receiver.routing.schedules import RunTimes
 
 log = event_log(__name__)
 
-_FOLLOW_EVERY = timedelta(minutes=1)
-"""How often to read again what the store has noted: the clock may have been set back, or a store restored."""
-
 
 class ScheduledRuns:
     """Makes runs in `make_due`. Between its calls `until_due` waits.
@@ -27,7 +24,11 @@ class ScheduledRuns:
     A run that another worker has made is left alone. Of runs that were missed the last one is made.
     """
 
-    def __init__(self, queue: ScheduleQueue, handlers: Iterable[Handler], clock: Clock) -> None:
+    def __init__(
+        self, queue: ScheduleQueue, handlers: Iterable[Handler], clock: Clock, *, longest_wait: timedelta
+    ) -> None:
+        """After `longest_wait` the store is read again: the clock may have been set back, or a backup restored."""
+        self._longest_wait = longest_wait
         self._queue = queue
         self._clock = clock
         self._times: dict[HandlerName, RunTimes] = {
@@ -42,7 +43,7 @@ class ScheduledRuns:
         if not self._times:
             return
         now, steady = self._clock.now(), self._clock.steady()
-        if self._followed_at is None or steady - self._followed_at >= _FOLLOW_EVERY:
+        if self._followed_at is None or steady - self._followed_at >= self._longest_wait:
             await self._follow(now)
             self._followed_at = steady
         due = [name for name, moment in self._noted.items() if moment <= now]
@@ -56,7 +57,7 @@ class ScheduledRuns:
         if not self._noted:
             await asyncio.Event().wait()
         wait = min(self._noted.values()) - self._clock.now()
-        await self._clock.sleep(min(wait, _FOLLOW_EVERY))
+        await self._clock.sleep(min(wait, self._longest_wait))
 
     async def _follow(self, now: datetime) -> None:
         planned = [PlannedRun(name, times.text, times.next_after(now)) for name, times in self._times.items()]

@@ -81,7 +81,8 @@ class Worker:
         self._lease = limits.lease
         self._max_bytes = limits.max_bytes
         self._handlers: deque[Handler] = deque(router)
-        self._schedules = ScheduledRuns(queue, router, clock)
+        self._longest_wait = limits.longest_wait or limits.lease
+        self._schedules = ScheduledRuns(queue, router, clock, longest_wait=self._longest_wait)
         self._wake = asyncio.Event()
         self._leases = Leases(queue, clock, worker, limits.lease)
         self._ready = ReadyQueues(
@@ -266,9 +267,8 @@ class Worker:
         now, steady = self._clock.now(), self._clock.steady()
         due = await self._queue.next_due(claims, now=now, steady=steady)
         if due is not None:
-            # What is due already either became due after the claim, or is for the next check. The wait is never
-            # longer than a lease: the wall clock may be moved, or the machine may sleep.
-            wait = min(due - now, self._lease) if due > now else self._checked_at + _CHECK_EVERY - steady
+            # What is due already either became due after the claim, or is for the next check.
+            wait = min(due - now, self._longest_wait) if due > now else self._checked_at + _CHECK_EVERY - steady
             waits.append(self._clock.sleep(wait))
         if self._check_waits:  # a worker that died right before the last work is found now, not a lease later
             waits.append(self._clock.sleep(self._checked_at + _CHECK_EVERY - steady))
