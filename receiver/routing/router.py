@@ -74,7 +74,6 @@ class Router:
         `wanted` are event classes (their subclasses included), type names, or globs of type names. The function
         gets the event, and a `Context` if it has a second parameter; `add` says more about parameters. The options:
 
-        where         a quick plain function that narrows the events further
         name          the name in the store; by default `module.function`
         attempts      how often a work item may run; by default one more than `pauses`, that is 8
         pauses        the retry delays in seconds; by default 1 s, 10 s, 1 min, 5 min, 15 min, 1 h, 6 h. With
@@ -85,6 +84,8 @@ class Router:
                       a function in a thread runs on and is reported
         retry_on      the only exceptions that are retried; by default all
         give_up_on    exceptions after which the work item is dead at once; by default none
+        run_in        "process" runs a plain function in a process of its own; by default it runs in a thread
+        where         a quick plain function that narrows the events further
         ordered       True: one work item of a job after the other; False
         lane          a function that returns another key than the job for such an order; None is for no order
         on_dead       in a lane, "release" lets the next item run after a dead one, "hold" does not; "release"
@@ -95,7 +96,6 @@ class Router:
         linger        with `batch`: the time to wait for more events; 1 s
         concurrency   how many attempts run at one time in all workers; by default as many as there are slots
         rate          how often attempts start, as in "10/s", "30/min" or "500/h"; by default no limit
-        run_in        "process" runs a plain function in a process of its own; by default it runs in a thread
         """
         _require_no_function(wanted, "is registered for no event", "the events", "on(CrawlPage)")
 

@@ -9,6 +9,7 @@ from receiver.cli.common.columns import NOTHING, Column
 from receiver.cli.common.output import duration, note
 from receiver.cli.common.tables import ListForm, Listing, RowWriter, form_options
 from receiver.cli.handlers.rows import HandlerRow, all_rows, deployment_options, left_waiting
+from receiver.core.clock import local_time
 from receiver.core.types import HandlerSwitch, WorkState
 from receiver.core.views import handler_row
 from receiver.settings import load_reading_settings
@@ -43,6 +44,12 @@ def _count(state: WorkState) -> Callable[[HandlerRow], str]:
     return lambda row: str(row.report.counts.get(state, 0))
 
 
+def _next_run(row: HandlerRow) -> str | None:
+    """Return the next run and the schedule in one line; None without a schedule."""
+    report = row.report
+    return None if report.next_run is None else f"{local_time(report.next_run)}, {report.schedule}"
+
+
 _COLUMNS: tuple[Column[HandlerRow], ...] = (
     Column("handler", lambda row: row.name, 40, 16, most=32, head=0),
     Column("status", lambda row: row.report.switch.value, 8, 6, most=8),
@@ -61,6 +68,15 @@ _COLUMNS: tuple[Column[HandlerRow], ...] = (
         most=60,
         rank=1,
         below=lambda row: row.report.last_error,
+    ),
+    Column(
+        "next_run",
+        lambda row: _next_run(row) or NOTHING,
+        0,
+        40,
+        most=60,
+        rank=5,
+        below=lambda row: (found := _next_run(row)) and f"next run {found}",
     ),
 )
 _HANDLERS = Listing(
