@@ -1,6 +1,7 @@
 """`receiver handlers list`: one line for each handler."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import timedelta
 
 import click
@@ -14,6 +15,7 @@ from receiver.core.types import HandlerSwitch, WorkState
 from receiver.core.views import handler_row
 from receiver.settings import load_reading_settings
 
+_NEXT_RUN = "next_run"
 _STYLES = {HandlerSwitch.PAUSED: "yellow", HandlerSwitch.DISABLED: "dim"}
 _REGISTERED: Mapping[bool | None, str] = {True: "yes", False: "no", None: "?"}
 
@@ -24,7 +26,10 @@ _REGISTERED: Mapping[bool | None, str] = {True: "yes", False: "no", None: "?"}
 def list_(form: ListForm, **flags: str | None) -> None:
     """List the handlers of the code, and others in the store."""
     rows = all_rows(load_reading_settings(**flags))
-    writer = RowWriter(_HANDLERS, form)
+    listing = _HANDLERS
+    if not form.columns and not any(row.report.schedule for row in rows):  # most have none, and it is a wide column
+        listing = replace(listing, columns=[one for one in _COLUMNS if one.title != _NEXT_RUN])
+    writer = RowWriter(listing, form)
     writer.write(rows)
     writer.end()
     if form.as_json:
@@ -61,6 +66,15 @@ _COLUMNS: tuple[Column[HandlerRow], ...] = (
     Column("skipped", _count(WorkState.SKIPPED), 8, 7, rank=4, right=True),
     Column("median", lambda row: _latency(row.report.latency), 10, 6, most=12, rank=2, right=True),
     Column(
+        _NEXT_RUN,
+        lambda row: _next_run(row) or NOTHING,
+        56,
+        56,
+        most=70,
+        rank=5,
+        below=lambda row: (found := _next_run(row)) and f"next run {found}",
+    ),
+    Column(
         "last_error",
         lambda row: row.report.last_error or NOTHING,
         0,
@@ -68,15 +82,6 @@ _COLUMNS: tuple[Column[HandlerRow], ...] = (
         most=60,
         rank=1,
         below=lambda row: row.report.last_error,
-    ),
-    Column(
-        "next_run",
-        lambda row: _next_run(row) or NOTHING,
-        0,
-        40,
-        most=60,
-        rank=5,
-        below=lambda row: (found := _next_run(row)) and f"next run {found}",
     ),
 )
 _HANDLERS = Listing(
