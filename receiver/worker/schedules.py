@@ -12,10 +12,14 @@ from receiver.core.log_lines import event_log
 from receiver.core.ports.queue import ScheduleQueue
 from receiver.core.schedules import RUN_TYPE, PlannedRun, RunOutcome, run_key
 from receiver.core.types import HandlerName, Origin
+from receiver.errors import StoreError, StoreRefused
 from receiver.routing import Handler
 from receiver.routing.schedules import RunTimes
 
 log = event_log(__name__)
+
+_PAUSE = timedelta(seconds=5)
+"""After an error of the store."""
 
 
 class ScheduledRuns:
@@ -37,11 +41,25 @@ class ScheduledRuns:
         self._noted: dict[HandlerName, datetime] = {}
         """The next run of each handler, as the store had it."""
         self._followed_at: datetime | None = None
+        self._not_before = clock.steady()
 
     async def make_due(self) -> None:
-        """Make all runs that are due now. Raises StoreError; what was not made is still due then."""
-        if not self._times:
+        """Make all runs that are due now. What cannot be made is tried again soon, and stops no other work."""
+        if not self._times or self._clock.steady() < self._not_before:
             return
+        try:
+            await self._make_due()
+        except StoreRefused:
+            raise  # the worker ends for that
+        except StoreError as exc:
+            log.warning("scheduled_runs_delayed", extra={"reason": str(exc)})
+        except Exception:
+            log.exception("scheduled_runs_delayed")  # a bug of ours
+        else:
+            return
+        self._not_before = self._clock.steady() + _PAUSE
+
+    async def _make_due(self) -> None:
         now, steady = self._clock.now(), self._clock.steady()
         if self._followed_at is None or steady - self._followed_at >= self._longest_wait:
             await self._follow(now)
@@ -54,10 +72,13 @@ class ScheduledRuns:
 
     async def until_due(self) -> None:
         """Return when a run is due, or when `make_due` has to read the store again; never without schedules."""
-        if not self._noted:
+        if not self._times:
             await asyncio.Event().wait()
-        wait = min(self._noted.values()) - self._clock.now()
-        await self._clock.sleep(min(wait, self._longest_wait))
+        if not self._noted:  # the store has not answered yet
+            await self._clock.sleep(_PAUSE)
+            return
+        wait = min(min(self._noted.values()) - self._clock.now(), self._longest_wait)
+        await self._clock.sleep(max(wait, self._not_before - self._clock.steady()))
 
     async def _follow(self, now: datetime) -> None:
         planned = [PlannedRun(name, times.text, times.next_after(now)) for name, times in self._times.items()]
@@ -69,8 +90,9 @@ class ScheduledRuns:
         due_at = times.last_until(now, since=noted)
         run = DueRun(name, noted, times.next_after(now), run_delivery(name, due_at, now))
         outcome = await self._queue.make_run(run, now=now)
-        if outcome in (RunOutcome.UNFINISHED, RunOutcome.DISABLED):
-            log.warning("scheduled_run_left_out", extra={"handler": name, "due_at": iso(due_at), "reason": outcome})
+        if outcome is RunOutcome.UNFINISHED:
+            reason = "the run before has not ended"
+            log.warning("scheduled_run_left_out", extra={"handler": name, "due_at": iso(due_at), "reason": reason})
         elif outcome is RunOutcome.MADE and due_at > noted:
             log.warning("scheduled_runs_missed", extra={"handler": name, "since": iso(noted), "made": iso(due_at)})
 

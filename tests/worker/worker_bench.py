@@ -4,12 +4,13 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
-from receiver.core.claims import ClaimLimits, HandlerClaim, Lease, Settlement, WorkItem
+from receiver.core.claims import ClaimLimits, DueRun, HandlerClaim, Lease, Settlement, WorkItem
 from receiver.core.clock import VirtualClock
 from receiver.core.deliveries import Delivery
+from receiver.core.schedules import RunOutcome
 from receiver.core.types import DeliveryKey, DeliveryState, HandlerName, WorkerId, WorkState
 from receiver.core.work import NewWork, WorkSummary
 from receiver.routing import Router
@@ -56,6 +57,11 @@ class Faulty(MemoryStore):
         """Settle, unless it fails."""
         self._fail("settle")
         return await super().settle(settlements)
+
+    async def make_run(self, run: DueRun, *, now: datetime) -> RunOutcome:
+        """Make a run, unless it fails."""
+        self._fail("make_run")
+        return await super().make_run(run, now=now)
 
     async def release_leases(self, work_ids: Sequence[int], worker: WorkerId, **more: Any) -> None:
         """Give back, unless it fails."""
