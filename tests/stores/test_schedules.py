@@ -125,6 +125,8 @@ async def test_listings_have_runs_only_if_they_are_asked_for(opened: Opened) -> 
     assert (await opened.reports.plan(DeliveryFilter())).count == 1
     assert [one.delivery.key async for one in opened.reports.iter_deliveries(DeliveryFilter())] == ["k"]
     assert [one.key for one in await opened.work()] == [key]
+    assert sum((await opened.reports.arrivals(after=0, limit=9)).minutes.values()) == 1
+    assert (await opened.reports.arrivals(after=0, limit=9)).through == 2
 
     await opened.route()
     (item,) = await opened.claim(now=MINUTE)

@@ -70,7 +70,10 @@ class FeedReader(Protocol):
         """Return the wanted ones of the deliveries with these seqs, the oldest first; `limit` is ignored."""
 
     async def arrivals(self, *, after: int, limit: int) -> Arrivals:
-        """Count the next deliveries behind the seq `after`, at most `limit`, by the minute of their arrival."""
+        """Count the next deliveries behind the seq `after`, at most `limit`, by the minute of their arrival.
+
+        Scheduled runs, which did not arrive, are not counted.
+        """
 
     async def last_seq_before(self, moment: datetime) -> int:
         """Return the seq of the newest delivery that arrived before a moment, 0 if there is none.
@@ -147,7 +150,7 @@ class HealthReader(Protocol):
         """Return how many deliveries are NEW or WORKING."""
 
     async def handlers(self) -> Sequence[HandlerReport]:
-        """Return every handler that has work items or a switch, by name."""
+        """Return every handler that has work items, a switch or a schedule, by name."""
 
     async def handler_names(self) -> Sequence[HandlerName]:
         """Return the names of all handlers that have work items, and perhaps of others that had some."""

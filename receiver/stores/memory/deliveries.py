@@ -11,7 +11,7 @@ from receiver.core.bulk import MAX_KINDS, Cursor, DeliveryPlan
 from receiver.core.deliveries import DeliveryDetail, DeliveryFilter, DeliverySummary, FeedPage, StoredDelivery
 from receiver.core.search import SearchReach
 from receiver.core.subjects import MAX_SUBJECT_BODY, Subject, subject_of
-from receiver.core.types import OPEN_DELIVERIES, DeliveryKey, HandlerName
+from receiver.core.types import OPEN_DELIVERIES, DeliveryKey, HandlerName, Origin
 from receiver.errors import UnknownDelivery
 from receiver.stores.memory.face import MemoryFace
 from receiver.stores.memory.listing import delivery_summary, newest, work_summary
@@ -98,7 +98,8 @@ class MemoryFeed(MemoryFace):
     async def arrivals(self, *, after: int, limit: int) -> Arrivals:
         """Count the next deliveries by the minute of their arrival."""
         seqs = [seq for seq in self.state.deliveries if seq > after][:limit]
-        moments = (self.state.deliveries[seq].delivery.received_at for seq in seqs)
+        found = (self.state.deliveries[seq].delivery for seq in seqs)
+        moments = (one.received_at for one in found if one.origin is not Origin.SCHEDULE)
         minutes = Counter(moment.replace(second=0, microsecond=0) for moment in moments)
         return Arrivals(minutes, seqs[-1] if seqs else after)
 
@@ -114,7 +115,7 @@ class MemoryFeed(MemoryFace):
 
     async def open_seqs(self, *, limit: int) -> Sequence[int]:
         """Return the seqs of deliveries that are NEW or WORKING, the newest first."""
-        found = (one for _, one in newest(self.state, DeliveryFilter()))
+        found = (one for _, one in newest(self.state, DeliveryFilter(with_runs=True)))
         return list(islice((one.seq for one in found if one.state in OPEN_DELIVERIES), limit))
 
     async def changed(self) -> None:

@@ -41,7 +41,7 @@ class FeedReports:
         def read(connection: SqlConnection) -> Arrivals:
             values = {"after": after, "rows": limit}
             rows = connection.execute(self._reads.deliveries.arrivals, values).fetchall()
-            minutes = {from_micros(minute * (MINUTE // MICROSECOND)): count for minute, count, _ in rows}
+            minutes = {from_micros(minute * (MINUTE // MICROSECOND)): count for minute, count, _ in rows if count}
             return Arrivals(minutes, max((seq for _, _, seq in rows), default=after))
 
         return await self.database.call(read)

@@ -109,8 +109,10 @@ class DeliveryStatements:
         """
         # A minute is a whole number of microseconds, and integers divide without a rest in both dialects.
         self.arrivals = """
-            SELECT received_at / 60000000 AS minute, count(*), max(seq)
-            FROM (SELECT seq, received_at FROM deliveries WHERE seq > :after ORDER BY seq LIMIT :rows) AS next
+            SELECT received_at / 60000000 AS minute, count(CASE WHEN origin <> 'schedule' THEN 1 END), max(seq)
+            FROM (
+                SELECT seq, received_at, origin FROM deliveries WHERE seq > :after ORDER BY seq LIMIT :rows
+            ) AS next
             GROUP BY minute
         """
         self.last_before = """
