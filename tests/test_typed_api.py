@@ -103,7 +103,11 @@ def once_more(event: CrawlPage, ctx: Context) -> None:
 
 
 shared_options: RunOptions = {"attempts": 3, "timeout": 5}
-router.every(60, name="every minute".replace(" ", "."), **shared_options)(report)
+
+
+@router.every(60, **shared_options)
+def each_minute(event: ScheduledRun) -> None: ...
+
 
 careful: HandlerOptions[Event] = {"attempts": 3, "timeout": 5}
 
