@@ -216,11 +216,16 @@ class Router:
         return page_type(event_type)
 
     def page_handlers(self, event_type: str) -> tuple[HandlerName, ...]:
-        """Return the handlers that want page events of the job whose last event is of this type."""
+        """Return the handlers that want page events of the job whose last event is of this type.
+
+        Those of `later` are not among them: the end of a job must not wait for what is done hours after it.
+        """
         pages = page_type(event_type)
         if pages is None:
             return ()
-        return tuple(handler.name for handler in self if wants_type(handler.wanted, pages))
+        return tuple(
+            handler.name for handler in self if wants_type(handler.wanted, pages) and not handler.only_later
+        )
 
     def _register(self, function: Callable[..., Any], make: Callable[[], Handler]) -> None:
         """Add the handler of a function. Errors name the place of the function."""

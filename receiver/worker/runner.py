@@ -324,7 +324,7 @@ def _ended(claimed: Claimed, end: _CallEnd, started_at: datetime, ended_at: date
         traceback=None if raised is None else raised.traceback,
         overdue=overdue,
     )
-    later = tuple([call for work_id, call in end.later if work_id == claimed.item.id])
+    later = tuple([call for work_id, call in end.later if work_id == claimed.item.id]) if end.later else ()
     return Ended(attempt, end.result, end.value, end.error, raised, later)
 
 

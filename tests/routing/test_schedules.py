@@ -154,6 +154,14 @@ def test_a_function_for_another_event_is_refused() -> None:
         Router().every("1h")(page)
 
 
+def test_the_end_of_a_job_does_not_wait_for_what_is_done_later() -> None:
+    router = Router()
+    router.on(CrawlPage, name="page")(lambda event: None)
+    router.later(CrawlPage, name="later")(lambda event: None)
+
+    assert router.page_handlers("crawl.completed") == ("page",)
+
+
 def test_a_name_stands_for_one_handler() -> None:
     router = Router()
     router.on(CrawlPage, name="job")(lambda event: None)
