@@ -1,7 +1,7 @@
 """Work items: made, attempted, and listed; and how handlers do."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from receiver.core.types import AttemptOutcome, DeliveryKey, Globs, HandlerName, HandlerSwitch, Trigger, WorkState
@@ -152,7 +152,7 @@ class Backlog:
     """What is still to be done: deliveries that no worker has routed, work items, and how long the oldest is due.
 
     A delivery that is not routed is due since it arrived. `lost` counts the stored attempts of all handlers that
-    were lost with their worker or its lease.
+    were lost with their worker or its lease. `next_runs` are the moments at which handlers run by themselves.
     """
 
     new: int
@@ -161,6 +161,7 @@ class Backlog:
     oldest_waiting: timedelta | None
     paused: tuple[HandlerName, ...]
     lost: int
+    next_runs: Mapping[HandlerName, datetime] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,7 @@ async def test_a_schedule_begins_with_its_planned_run_and_a_missed_run_is_kept(o
     assert await follow(opened, planned(2 * MINUTE, schedule="5m")) == [2 * MINUTE]
 
     shown = {one.name: (one.schedule, one.next_run) for one in await opened.reports.handlers()}
+    assert (await opened.reports.backlog(NOON)).next_runs == {name: moment for name, (_, moment) in shown.items()}
     assert shown == {ONE: ("5m", after_noon(2 * MINUTE)), TWO: ("1m", after_noon(DAY))}
 
 

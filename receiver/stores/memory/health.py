@@ -55,6 +55,7 @@ class MemoryHealth(MemoryFace):
             oldest_waiting=None if oldest is None else max(timedelta(0), now - oldest),
             paused=tuple(sorted(name for name, to in self.state.switches.items() if to is HandlerSwitch.PAUSED)),
             lost=sum(attempt.outcome is AttemptOutcome.LOST for one in work for attempt in one.history),
+            next_runs={name: moment for name, (_, moment) in self.state.schedules.items()},
         )
 
     async def workers(self) -> Sequence[WorkerReport]:

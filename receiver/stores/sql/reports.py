@@ -256,7 +256,8 @@ class SqlReports(FeedReports, JobReports):
             oldest = min((moment for moment in since if moment is not None), default=None)
             age = None if oldest is None else max(timedelta(0), now - from_micros(oldest))
             paused = [name for name, to in switches(connection).items() if to is HandlerSwitch.PAUSED]
-            return Backlog(new, waiting, running, age, tuple(sorted(paused)), lost)
+            next_runs = {name: from_micros(at) for name, _, at in connection.execute(ALL_NOTED)}
+            return Backlog(new, waiting, running, age, tuple(sorted(paused)), lost, next_runs)
 
         return await self.database.call(read)
 
