@@ -130,7 +130,7 @@ def _new_row(one: NewWork, state: WorkState, lease: Lease | None, now: datetime)
     hold = one.hold
     return (
         *(one.seq, one.handler, state, int(running), int(running and one.starts), one.trigger),
-        to_micros(now) if state is WorkState.WAITING else None,
+        to_micros(one.due_at or now) if state is WorkState.WAITING else None,
         to_micros(holder.until) if holder else None,
         to_micros(hold.look_at) if hold and state is WorkState.HELD else None,
         to_micros(hold.until) if hold else None,
