@@ -34,6 +34,7 @@ if TYPE_CHECKING:  # the table below, for type checkers; a test compares the two
     from receiver.events import parse_event as parse_event
     from receiver.routing import HandlerOptions as HandlerOptions
     from receiver.routing import Router as Router
+    from receiver.routing import RunOptions as RunOptions
     from receiver.routing.context import BatchContext as BatchContext
     from receiver.routing.context import Context as Context
     from receiver.routing.context import DeliveryInfo as DeliveryInfo
@@ -117,6 +118,7 @@ _MODULES = {
     "Retry": "receiver.errors",
     "RetryPolicy": "receiver.service.client",
     "Router": "receiver.routing",
+    "RunOptions": "receiver.routing",
     "ScrapeResponse": "receiver.service.responses",
     "ScrapeTimedOut": "receiver.errors",
     "SearchHits": "receiver.service.responses",

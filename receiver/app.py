@@ -306,6 +306,7 @@ async def _open_worker(
             clients=clients,
             memory=memory,
             traces=attempt_traces(on=settings.traces),
+            handlers=[*router],
         ) as runner,
     ):
         trial = RoutingTrial(trial_processes, clock, router, handlers=settings.handlers, folder=Path.cwd())

@@ -264,14 +264,15 @@ def answer_like_the_service(connection: Connection) -> None:
             connection.answer(200, {**found, "jobsInQueue": 3})
 
 
-async def test_test_own_router(folder: Path) -> None:
+@pytest.mark.parametrize(("name", "passed"), [("test_own_router.py", 4), ("test_scheduled_jobs.py", 3)])
+async def test_tests_of_examples(folder: Path, name: str, passed: int) -> None:
     """Its tests pass, in a folder where nothing else says how pytest is to run."""
-    (command,) = commands_of("test_own_router.py")
+    (command,) = commands_of(name)
 
     code, output, errors = await _run([*command, "-p", "no:cacheprovider"], folder)
 
     assert code == 0, output + errors
-    assert " 4 passed" in output
+    assert f" {passed} passed" in output
 
 
 class _FakeScope:
@@ -364,6 +365,7 @@ def test_every_example_is_run_here() -> None:
 
     assert names == {
         "own_router.py",
+        "scheduled_jobs.py",
         "pages_to_sqlite.py",
         "fastapi_app.py",
         "starlette_app.py",
@@ -372,6 +374,7 @@ def test_every_example_is_run_here() -> None:
         "test_own_router.py",
         "errors_to_sentry.py",
         "incidents_to_pagerduty.py",
+        "test_scheduled_jobs.py",
     }
     assert all(commands_of(name) for name in names)
 

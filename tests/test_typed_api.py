@@ -4,13 +4,21 @@ The checks run with warn_unused_ignores, so a mistake that is no longer found is
 """
 
 from collections.abc import AsyncIterator, Iterator, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import httpx
 import pytest
 
-from receiver import BatchContext, Context, GiveUp, HandlerError, HandlerOptions, Retry, Router
-from receiver.events import CrawlCompleted, CrawlEvent, CrawlPage, Event, MonitorCheckCompleted, PageEvent
+from receiver import BatchContext, Context, GiveUp, HandlerError, HandlerOptions, Retry, Router, RunOptions
+from receiver.events import (
+    CrawlCompleted,
+    CrawlEvent,
+    CrawlPage,
+    Event,
+    MonitorCheckCompleted,
+    PageEvent,
+    ScheduledRun,
+)
 from receiver.events.documents import Document, MonitorCheck
 
 router = Router()
@@ -77,6 +85,30 @@ async def publish(event: CrawlCompleted) -> None: ...
 def compute(event: CrawlPage) -> None: ...
 
 
+@router.every("5 minutes", attempts=3, retry_on=OSError)
+async def look(event: ScheduledRun, ctx: Context) -> None:
+    due_at: datetime = event.due_at
+    ctx.log.info("%s was due %s", event.name, due_at)
+
+
+@router.every(cron="0 9 * * 1", timezone="Europe/Berlin", run_in="process")
+def report(event: ScheduledRun) -> None: ...
+
+
+@router.later(CrawlPage, timeout=5)
+def once_more(event: CrawlPage, ctx: Context) -> None:
+    ctx.later(once_more, event, after="1 hour")
+    ctx.later("tests.test_typed_api.once_more", event, after=timedelta(hours=1))
+    ctx.later(once_more, event, after=90)
+
+
+shared_options: RunOptions = {"attempts": 3, "timeout": 5}
+
+
+@router.every(60, **shared_options)
+def each_minute(event: ScheduledRun) -> None: ...
+
+
 careful: HandlerOptions[Event] = {"attempts": 3, "timeout": 5}
 
 
@@ -94,7 +126,7 @@ def test_the_handlers_above_are_registered() -> None:
     """And fit together."""
     router.check()
 
-    assert len(router) == 8
+    assert len(router) == 12
 
 
 async def test_what_the_type_checker_refuses_is_refused_here_too() -> None:
@@ -112,5 +144,9 @@ async def test_what_the_type_checker_refuses_is_refused_here_too() -> None:
         other.on(CrawlPage, batch=10, linger="2s")(a_sequence)  # type: ignore[call-overload]
     with pytest.raises(HandlerError):
         other.add(index, CrawlPage, retry_on=[OSError])  # type: ignore[arg-type]
+    with pytest.raises(TypeError):
+        other.every("1h", batch=10)(look)  # type: ignore[call-arg]
+    with pytest.raises(HandlerError):
+        other.every(cron=5)(look)  # type: ignore[arg-type]
     with pytest.raises(HandlerError):
         other.on(5)(index)  # type: ignore[call-overload]

@@ -16,7 +16,7 @@ from receiver.routing import Router
 from receiver.routing.resources import open_resources
 from receiver.stores.memory import MemoryStore
 from receiver.worker import Runner, Worker, WorkerLimits
-from receiver.worker.worker import MAX_BYTES
+from receiver.worker.limits import MAX_BYTES
 from tests.doubles import NOON, Inline, pass_time, soon, turns
 
 SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from receiver.core.deliveries import StoredDelivery
+from receiver.core.deliveries import Delivery, StoredDelivery
 from receiver.core.types import DeliveryKey, HandlerName, Trigger, WorkerId, WorkState
 from receiver.core.work import Attempt
 
@@ -95,6 +95,28 @@ class JobPages:
 
 
 @dataclass(frozen=True, slots=True)
+class DueRun:
+    """A scheduled run to make. `noted` is the next run that the store has noted, and `next_at` takes its place.
+
+    `delivery` is what is stored for the run, with the origin SCHEDULE.
+    """
+
+    handler: HandlerName
+    noted: datetime
+    next_at: datetime
+    delivery: Delivery
+
+
+@dataclass(frozen=True, slots=True)
+class LaterWork:
+    """A work item that the attempt of another one asked for: for the same delivery, due at a later moment."""
+
+    seq: int
+    handler: HandlerName
+    due_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Settlement:
     """The end of an attempt: the next state of its work item, and when the item is due if that is WAITING."""
 
@@ -107,3 +129,5 @@ class Settlement:
     """If the item is DEAD now, its lane stands still until an operator decides."""
     died: bool = False
     """The process of the handler died during the attempt."""
+    later: tuple[LaterWork, ...] = ()
+    """What is made in the same transaction, if the item is DONE now and its worker still had the lease."""

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
+from receiver.core.schedules import RUN_FAMILY
 from receiver.core.types import AppendOutcome, DeliveryKey, DeliveryState, Globs, Headers, Origin
 from receiver.core.work import WorkSummary
 
@@ -82,7 +83,8 @@ class DeliveryFilter:
     `handler` selects deliveries with a work item of such a handler; several globs are a tuple. `failed` selects
     those with a work item, of that handler if it is given, that is dead or whose last attempt failed. `limit` takes
     the newest. `text` is a query for `search.parse_query`. It needs the index of words, and raises NoSearchIndex
-    without it.
+    without it. Scheduled runs are no events of the service: they are selected only if `type` begins with
+    `schedule.`, or with `with_runs`.
     """
 
     type: str | None = None
@@ -94,3 +96,9 @@ class DeliveryFilter:
     handler: Globs | None = None
     failed: bool = False
     text: str | None = None
+    with_runs: bool = False
+
+    @property
+    def selects_runs(self) -> bool:
+        """Tell whether scheduled runs are selected too."""
+        return self.with_runs or (self.type or "").startswith(RUN_FAMILY)

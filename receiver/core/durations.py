@@ -18,6 +18,8 @@ _UNITS = {
     "w": 604_800_000_000,
 }
 _PART = re.compile(r"(\d{1,15}(?:\.\d{1,6})?)(us|ms|[smhdw])", re.ASCII)
+_WORD = re.compile(r"(?<=[\d ])([smhdw])(?:ec|in|r|econd|inute|our|ay|eek)s?\b", re.ASCII)
+_SPACE = re.compile(r" +")
 _WHOLE = re.compile(rf"(?:{_PART.pattern})+", re.ASCII)
 
 
@@ -40,6 +42,14 @@ def parse_duration(written: object) -> timedelta:
     if micros.denominator != 1 or micros > MAX_DURATION // MICROSECOND:
         raise ValueError(WRONG_DURATION)
     return int(micros) * MICROSECOND
+
+
+def spoken_duration(written: str) -> timedelta:
+    """Return the duration that a text means, also in words: `5 minutes`, `1 hour 30 minutes`, or just `90s`.
+
+    Raises ValueError as `parse_duration` does.
+    """
+    return parse_duration(_SPACE.sub("", _WORD.sub(lambda found: found[1], written.strip())))
 
 
 def in_words(duration: timedelta) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from receiver.core.deliveries import Delivery
 from receiver.core.envelope_fields import NotAnObject, read_fields
 from receiver.core.lenient_json import NotJson
+from receiver.core.schedules import RUN_KEY_PREFIX
 from receiver.core.text import escape_controls
 from receiver.core.types import DeliveryKey, Headers
 from receiver.errors import Malformed
@@ -26,6 +27,8 @@ _SECRET_HEADERS = frozenset(
 )
 PLAIN_ID = re.compile(r"[0-9A-Za-z._:-]{1,200}")
 """Ids that can be keys unchanged: keys appear in URLs, JSON, shells and log lines."""
+OWN_PREFIXES = ("sha256:", RUN_KEY_PREFIX)
+"""Keys that begin so are made here. A sender that chose one could suppress another delivery or a scheduled run."""
 MAX_TEXT_LENGTH = 200
 
 
@@ -33,7 +36,7 @@ def read_envelope(headers: Headers, body: bytes, *, received_at: datetime) -> De
     """Return the delivery of this request, or raise Malformed if the body is not an envelope of the service.
 
     An envelope is a JSON object with a `type`; everything else may be missing. The key is `webhookId` if that is
-    a plain id, and otherwise the SHA-256 of the body.
+    a plain id that begins with none of `OWN_PREFIXES`, and otherwise the SHA-256 of the body.
     """
     try:
         content = read_fields(body)
@@ -75,7 +78,7 @@ def masked_header(
 
 
 def _key(webhook_id: Any, body: bytes) -> DeliveryKey:
-    if isinstance(webhook_id, str) and PLAIN_ID.fullmatch(webhook_id) and not webhook_id.startswith("sha256:"):
+    if isinstance(webhook_id, str) and PLAIN_ID.fullmatch(webhook_id) and not webhook_id.startswith(OWN_PREFIXES):
         return DeliveryKey(webhook_id)
     return DeliveryKey("sha256:" + hashlib.sha256(body).hexdigest())
 

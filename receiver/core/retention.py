@@ -26,7 +26,9 @@ class PruneRule:
 
     def chosen(self) -> DeliveryFilter:
         """Return the filter for the deliveries to remove."""
-        return DeliveryFilter(type=self.type, until=self.before, state=self.state or DeliveryState.DONE)
+        return DeliveryFilter(
+            type=self.type, until=self.before, state=self.state or DeliveryState.DONE, with_runs=True
+        )
 
 
 @dataclass(frozen=True, slots=True)

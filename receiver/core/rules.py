@@ -1,10 +1,11 @@
 """The rules of dispatch: where a work item begins, when it may run, and what the end of an attempt means."""
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from receiver.core.claims import HeldItem, JobPages, WorkItem
+from receiver.core.claims import HeldItem, JobPages, Settlement, WorkItem
 from receiver.core.retries import MAX_PAUSE, RetrySchedule
 from receiver.core.types import HandlerSwitch, Trigger, WorkState
 from receiver.core.work import NewWork
@@ -166,6 +167,16 @@ def as_replay(work: NewWork) -> NewWork:
     """Return the work item for a delivery that was routed before: any worker may claim it."""
     trigger = Trigger.REPLAY if work.trigger is Trigger.DELIVERY else work.trigger
     return replace(work, claim=False, starts=False, trigger=trigger)
+
+
+def later_work(settlements: Sequence[Settlement], held: Sequence[bool]) -> list[NewWork]:
+    """Return what those attempts asked for that succeeded, and whose workers still `held` the lease."""
+    return [
+        NewWork(later.seq, later.handler, claim=False, trigger=Trigger.LATER, due_at=later.due_at)
+        for one, is_held in zip(settlements, held, strict=True)
+        if is_held and one.state is WorkState.DONE
+        for later in one.later
+    ]
 
 
 def made_by(work: NewWork, switch: HandlerSwitch, *, lane_busy: bool) -> Cause:

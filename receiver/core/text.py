@@ -3,6 +3,8 @@
 import difflib
 from collections.abc import Iterable, Sequence
 
+from receiver.core.schedules import RUN_KEY_PREFIX
+
 MAX_WIDTH = 1_000
 """Characters of a text that is shown on one line."""
 _ALIKE = 0.1
@@ -35,7 +37,12 @@ def _json_escape(char: str) -> str:
 
 
 def short_id(key: str) -> str:
-    """Return the beginning of a delivery's id: enough to tell it from others, and to ask for it."""
+    """Return the beginning of a delivery's id: enough to tell it from others, and to ask for it.
+
+    The ids of scheduled runs differ at their ends, so they stay whole.
+    """
+    if key.startswith(RUN_KEY_PREFIX):
+        return escape_controls(key)
     is_uuid = len(key) == 36 and key[8] == "-"
     return escape_controls(key[:8] if is_uuid else key[:15])
 

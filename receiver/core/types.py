@@ -44,6 +44,8 @@ class Origin(StrEnum):
     """An operator imported it, to examine and replay it. No worker makes work for it."""
     BACKFILL = "backfill"
     """It was fetched from the service in place of an event that did not arrive."""
+    SCHEDULE = "schedule"
+    """A worker made it: it is a scheduled run of a handler. Its work item is made with it."""
 
 
 class DeliveryState(StrEnum):
@@ -99,6 +101,10 @@ class Trigger(StrEnum):
     RETRY = "retry"
     REPLAY = "replay"
     BACKFILL = "backfill"
+    SCHEDULE = "schedule"
+    """A scheduled run was due."""
+    LATER = "later"
+    """Another handler of the delivery asked for it with `ctx.later`."""
 
 
 class AttemptOutcome(StrEnum):

@@ -263,6 +263,8 @@ def handler_row(report: HandlerReport, *, registered: bool | None) -> View:
         "counts": {state.value: report.counts.get(state, 0) for state in WorkState},
         "last_error": report.last_error,
         "latency_seconds": None if report.latency is None else report.latency.total_seconds(),
+        "schedule": report.schedule,
+        "next_run": None if report.next_run is None else iso(report.next_run),
     }
 
 

@@ -1,7 +1,7 @@
 """Work items: made, attempted, and listed; and how handlers do."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from receiver.core.types import AttemptOutcome, DeliveryKey, Globs, HandlerName, HandlerSwitch, Trigger, WorkState
@@ -22,7 +22,8 @@ class NewWork:
     """A work item to make: the `seq` of its delivery, and its handler.
 
     With `claim` the worker that makes it runs it too; without it, any worker may claim it. With `starts` it is
-    noted as started at once. `trigger` is why its first attempt runs.
+    noted as started at once. `trigger` is why its first attempt runs. An item that begins as WAITING is due at
+    `due_at`, or at once without it.
     """
 
     seq: int
@@ -32,6 +33,7 @@ class NewWork:
     lane: str | None = None
     hold: Hold | None = None
     trigger: Trigger = Trigger.DELIVERY
+    due_at: datetime | None = None
 
 
 NO_REASON = "no reason"
@@ -142,7 +144,8 @@ class WorkFilter:
 class HandlerReport:
     """How one handler does. `latency` is the median of its latest attempts, None before the first.
 
-    `last_error` is that of its newest delivery with an error, None if there is none.
+    `last_error` is that of its newest delivery with an error, None if there is none. `schedule` is when it runs by
+    itself, as it is written in the code, and `next_run` is the next of these runs.
     """
 
     name: HandlerName
@@ -152,6 +155,8 @@ class HandlerReport:
     latency: timedelta | None
     failed_id: int | None = None
     """The work item that has the last error."""
+    schedule: str | None = None
+    next_run: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +164,7 @@ class Backlog:
     """What is still to be done: deliveries that no worker has routed, work items, and how long the oldest is due.
 
     A delivery that is not routed is due since it arrived. `lost` counts the stored attempts of all handlers that
-    were lost with their worker or its lease.
+    were lost with their worker or its lease. `next_runs` are the moments at which handlers run by themselves.
     """
 
     new: int
@@ -168,6 +173,7 @@ class Backlog:
     oldest_waiting: timedelta | None
     paused: tuple[HandlerName, ...]
     lost: int
+    next_runs: Mapping[HandlerName, datetime] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""A class for every type of event the service sends, and the function that reads them."""
+"""A class for every type of event the service sends, one for scheduled runs, and the function that reads them."""
 
 from receiver.events.agent import (
     AgentAction,
@@ -22,6 +22,7 @@ from receiver.events.crawl import CrawlCancelled, CrawlCompleted, CrawlEvent, Cr
 from receiver.events.extract import ExtractCompleted, ExtractEvent, ExtractFailed, ExtractStarted
 from receiver.events.monitor import MonitorCheckCompleted, MonitorEvent, MonitorPage
 from receiver.events.pages import PageEvent
+from receiver.events.schedule import ScheduledRun
 
 __all__ = [
     "EVENT_CLASSES",
@@ -52,6 +53,7 @@ __all__ = [
     "MonitorEvent",
     "MonitorPage",
     "PageEvent",
+    "ScheduledRun",
     "TerminalEvent",
     "UnknownEvent",
     "parse_event",

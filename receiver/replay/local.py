@@ -43,9 +43,10 @@ class LocalRun:
 class LocalRunner:
     """Runs handlers in this process, once for each delivery, in the order in which deliveries are given.
 
-    Nothing is tried again, held or written to a store. Functions with `run_in="process"` run in a thread. A
-    handler with `batch` is called when its batch is full, and in `finish` with the rest. Everything that a handler
-    raises is a result, except for KeyboardInterrupt in an async handler: that is Ctrl-C, and is raised here.
+    Nothing is tried again, held or written to a store. Calls of `ctx.later` are checked, and nothing comes of them.
+    Functions with `run_in="process"` run in a thread. A handler with `batch` is called when its batch is full, and
+    in `finish` with the rest. Everything that a handler raises is a result, except for KeyboardInterrupt in an
+    async handler: that is Ctrl-C, and is raised here.
     """
 
     def __init__(
@@ -129,6 +130,13 @@ async def open_local_runner(
     resources = needed_by([handler.needs for handler in handlers], router.resources)
     now = None if frozen is None else frozen.now
     async with open_runner(
-        clock, resources, threads=1, ask_once=ask_once, clients=clients, told_now=now, traces=traces
+        clock,
+        resources,
+        threads=1,
+        ask_once=ask_once,
+        clients=clients,
+        told_now=now,
+        traces=traces,
+        handlers=[*router],
     ) as runner:
         yield LocalRunner(handlers, runner, before_call=None if frozen is None else frozen.move_to)

@@ -5,8 +5,8 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
+from receiver.core.cron import Cron
 from receiver.requests.base import Request
-from receiver.requests.cron import Cron
 from receiver.requests.fields import ScheduleFields
 
 _WEEKDAYS = ("sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday")

@@ -1,7 +1,7 @@
 """Routers: the handlers, the events that they want, their options, and the errors at registration."""
 
 from receiver.routing.handler import Handler
-from receiver.routing.options import DEFAULT_LINGER, DEFAULT_QUIET, DEFAULT_TIMEOUT, HandlerOptions
+from receiver.routing.options import DEFAULT_LINGER, DEFAULT_QUIET, DEFAULT_TIMEOUT, HandlerOptions, RunOptions
 from receiver.routing.router import Router
 
 __all__ = [
@@ -11,4 +11,5 @@ __all__ = [
     "Handler",
     "HandlerOptions",
     "Router",
+    "RunOptions",
 ]

@@ -5,17 +5,24 @@ import hashlib
 import logging
 from collections.abc import Awaitable, Callable, Generator, MutableMapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
+from receiver.core.durations import in_words
+from receiver.core.retries import MAX_PAUSE
 from receiver.core.types import DeliveryKey, HandlerName, Headers, Trigger
-from receiver.errors import NoApiKey
+from receiver.errors import HandlerError, NoApiKey
+from receiver.events import Event
+from receiver.routing.schedules import Pause, read_pause
 
 if TYPE_CHECKING:  # it takes 0.2 s and is needed by workers with an API key only
     from receiver.service.client import AsyncClient, Client
 
 MAX_KEY_LENGTH = 200
 """The longest key for `once`, in characters."""
+
+AskLater = Callable[[object, object, timedelta], None]
+"""Takes what `BaseContext.later` is given."""
 
 AskOnce = Callable[[HandlerName, str, datetime], Awaitable[bool]]
 """Asks the store whether a handler uses a key for the first time."""
@@ -127,6 +134,7 @@ class BaseContext:
     """A logger whose lines name the handler and, for a single event, its delivery."""
     _services: Services | None = field(default=None, repr=False, compare=False)
     _beat: Callable[[], None] = field(default=_nothing, repr=False, compare=False)
+    _later: AskLater | None = field(default=None, repr=False, compare=False)
 
     def once(self, key: str) -> Once:
         """Tell whether this handler uses this key for the first time, over all attempts, events and workers.
@@ -149,6 +157,23 @@ class BaseContext:
     def heartbeat(self) -> None:
         """Start the handler's time-out anew, because it still makes progress. Do not `await` it."""
         self._beat()
+
+    def later(self, handler: Callable[..., Any] | str, event: Event, *, after: Pause) -> None:
+        """Run a handler of the router for this delivery once more, after a while. Do not `await` it.
+
+        `handler` is a function of the router or the name of its handler, best one that is registered with
+        `router.later`; `event` is the event that this handler got, or one of its batch. `after` is a time such as
+        `"10 minutes"`, `90` seconds or a timedelta, counted from the end of this attempt. The store keeps the new
+        work item in the same transaction as the success of this attempt: if the attempt fails, nothing comes of the
+        call, and each success makes it once. It is an item like all others, so it can be seen, retried and buried.
+        Raises HandlerError for a handler that the router does not have, or that is not for such an event.
+        """
+        pause = read_pause("ctx.later", "after=", after)
+        if not timedelta(0) <= pause <= MAX_PAUSE:
+            raise HandlerError(f"ctx.later: after= takes from 0s to {in_words(MAX_PAUSE)}")
+        if self._later is None:
+            raise RuntimeError("ctx.later needs a worker; this context has none")
+        self._later(handler, event, pause)
 
     @property
     def client(self) -> "AsyncClient":
@@ -190,7 +215,7 @@ class Context(BaseContext):
     attempt: int
     """The number of this attempt at this work item, from 1."""
     trigger: Trigger
-    """Why the attempt runs: `delivery`, `retry`, `replay` or `backfill`."""
+    """Why the attempt runs: `delivery`, `retry`, `replay`, `backfill`, `schedule` or `later`."""
     delivery: DeliveryInfo
     """The delivery from which the event was read."""
     job_id: str | None = None

@@ -7,9 +7,10 @@ from typing import Any
 
 from receiver.core.retries import RetrySchedule
 from receiver.core.types import HandlerName
-from receiver.events import Event
+from receiver.events import Event, ScheduledRun
 from receiver.routing.introspection import Needs
 from receiver.routing.policies import AfterPages, Batch, Lane, Rate, RunsIn
+from receiver.routing.schedules import RunTimes
 from receiver.routing.wanted import EventChoice, fits
 
 
@@ -18,7 +19,7 @@ class Handler:
     """A registered function with its conditions and its policy.
 
     `context_name` is the parameter that takes the context by name. If it is None, the context is the second
-    argument.
+    argument. With `times` the handler runs by itself. With `only_later` no delivery runs it, only `ctx.later`.
     """
 
     name: HandlerName
@@ -38,6 +39,8 @@ class Handler:
     rate: Rate | None = None
     retry_on: tuple[type[BaseException], ...] = ()
     give_up_on: tuple[type[BaseException], ...] = ()
+    times: RunTimes | None = None
+    only_later: bool = False
 
     @property
     def is_async(self) -> bool:
@@ -64,7 +67,9 @@ class Handler:
         return bool(answer)
 
     def is_for(self, event: Event) -> bool:
-        """Tell whether an event class, name or glob matches."""
+        """Tell whether an event class, name or glob matches. A scheduled run matches its own handler only."""
+        if type(event) is ScheduledRun:  # `isinstance` asks the metaclass of models, for each event
+            return event.name == self.name if self.times is not None else ScheduledRun in self.wanted
         for wanted in self.wanted:  # noqa: SIM110 - `any` takes twice as long, and this runs for each event
             if fits(event, wanted):
                 return True

@@ -5,7 +5,7 @@ import inspect
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from datetime import timedelta
-from itertools import islice
+from itertools import accumulate, islice
 from typing import Any, Generic, Literal, TypedDict, TypeVar
 
 from receiver.core.durations import in_words
@@ -34,12 +34,9 @@ Duration = float | timedelta
 Errors = type[BaseException] | tuple[type[BaseException], ...]
 
 
-class HandlerOptions(TypedDict, Generic[E], total=False):
-    """The options of `Router.on` and `Router.add`; `help(Router.on)` lists them with their meaning and default."""
+class RunOptions(TypedDict, total=False):
+    """The options of `Router.every`, which every handler has; `help(Router.on)` says more."""
 
-    where: Callable[[E], object] | None
-    """A plain function that narrows the events further. It must be quick, since it runs in the worker's event loop.
-    If it raises, the attempt fails."""
     name: str | None
     """The name in the store; `module.function` by default. It must stay the same when code moves."""
     attempts: int | None
@@ -60,6 +57,17 @@ class HandlerOptions(TypedDict, Generic[E], total=False):
     give_up_on: Errors
     """These exceptions bury the work item at once. If `retry_on` and `give_up_on` both match, the class that is
     nearer to the exception's own class decides."""
+    run_in: Literal["process"] | None
+    """`process` runs a plain function that computes in a separate process, with its own interpreter lock. The
+    function must be importable by its name, and its only parameter is the event or the list."""
+
+
+class HandlerOptions(RunOptions, Generic[E], total=False):
+    """The options of `Router.on` and `Router.add`; `help(Router.on)` lists them with their meaning and default."""
+
+    where: Callable[[E], object] | None
+    """A plain function that narrows the events further. It must be quick, since it runs in the worker's event loop.
+    If it raises, the attempt fails."""
     ordered: bool
     """Work items of one job run one after the other, in the order of arrival. Other jobs run beside it."""
     lane: Callable[[E], str | None] | None
@@ -84,17 +92,14 @@ class HandlerOptions(TypedDict, Generic[E], total=False):
     rate: str | None
     """Attempts start evenly spaced, over all workers and restarts, as in `10/s`, `30/min` or `500/h`. In a batch
     each event counts."""
-    run_in: Literal["process"] | None
-    """`process` runs a plain function that computes in a separate process, with its own interpreter lock. The
-    function must be importable by its name, and its only parameter is the event or the list."""
 
 
 Options = Mapping[str, Any]
 
 
-def require_known(handler: str, options: Options) -> None:
+def require_known(handler: str, options: Options, *, among: type = HandlerOptions) -> None:
     """Raise TypeError for an option that does not exist: a mistake such as retries= must not be ignored."""
-    known = HandlerOptions.__annotations__
+    known = among.__annotations__
     for name in options:
         if name not in known:
             hint = did_you_mean([f"{one}=" for one in difflib.get_close_matches(name, known, n=1)])
@@ -110,8 +115,8 @@ def read_where(handler: str, options: Options) -> Callable[[Any], object] | None
     return where
 
 
-def read_schedule(handler: str, options: Options) -> RetrySchedule:
-    """Return the schedule of retries."""
+def read_schedule(handler: str, options: Options, *, within: timedelta | None = None) -> RetrySchedule:
+    """Return the schedule of retries. Unless the options say more, its attempts are made `within` this time."""
     pauses, jitter, attempts = options.get("pauses"), options.get("jitter"), options.get("attempts")
     if jitter is None:
         jitter = DEFAULT_SCHEDULE.jitter
@@ -119,7 +124,7 @@ def read_schedule(handler: str, options: Options) -> RetrySchedule:
         raise HandlerError(f"{handler}: jitter= takes a share of the retry delay, from 0 to 1, not {jitter!r}")
     schedule = RetrySchedule(DEFAULT_SCHEDULE.pauses if pauses is None else _pauses(handler, pauses), jitter)
     if attempts is None:
-        return schedule
+        return schedule if within is None or pauses is not None else _within(schedule, within)
     _require_count(handler, "attempts", attempts, most=MAX_ATTEMPTS)
     return schedule.limited_to(attempts)
 
@@ -227,6 +232,12 @@ def read_runs_in(handler: str, options: Options, function: Callable[..., Any]) -
     if is_async(function):
         raise HandlerError(f'{handler}: run_in="process" is for plain functions, and this one is async')
     return RunsIn.PROCESS
+
+
+def _within(schedule: RetrySchedule, limit: timedelta) -> RetrySchedule:
+    """Return the schedule without the retries that may come after this time."""
+    waited = accumulate(schedule.pauses)
+    return schedule.limited_to(1 + sum(one * (1 + schedule.jitter) < limit for one in waited))
 
 
 def _require_question(handler: str, option: str, function: object) -> None:

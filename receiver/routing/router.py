@@ -1,41 +1,25 @@
 """Routers: lists of handlers, and of the resources that they share."""
 
 import inspect
-import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from types import FunctionType, MappingProxyType
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, TypeVar, Unpack, overload
 
 from receiver.core.types import HandlerName
 from receiver.errors import HandlerError
 from receiver.events import Event
-from receiver.routing.calls import Extras, read_extras, require_event
 from receiver.routing.handler import Handler
 from receiver.routing.introspection import place_of
-from receiver.routing.options import (
-    HandlerOptions,
-    Options,
-    read_after_pages,
-    read_batch,
-    read_concurrency,
-    read_errors,
-    read_lane,
-    read_rate,
-    read_runs_in,
-    read_schedule,
-    read_timeout,
-    read_where,
-    require_known,
-)
+from receiver.routing.making import make_handler, make_scheduled
+from receiver.routing.options import HandlerOptions, RunOptions
 from receiver.routing.policies import RunsIn
 from receiver.routing.resources import Resource, in_order, require_given
-from receiver.routing.wanted import EventChoice, page_type, require_job_ends, require_wanted, wants_type
+from receiver.routing.schedules import Pause
+from receiver.routing.wanted import EventChoice, page_type, wants_type
 
 F = TypeVar("F", bound=Callable[..., Any])
 E = TypeVar("E", bound=Event)
-
-_NAME = re.compile(r"[\w.<>-]{1,200}")
 
 
 class Router:
@@ -90,7 +74,6 @@ class Router:
         `wanted` are event classes (their subclasses included), type names, or globs of type names. The function
         gets the event, and a `Context` if it has a second parameter; `add` says more about parameters. The options:
 
-        where         a quick plain function that narrows the events further
         name          the name in the store; by default `module.function`
         attempts      how often a work item may run; by default one more than `pauses`, that is 8
         pauses        the retry delays in seconds; by default 1 s, 10 s, 1 min, 5 min, 15 min, 1 h, 6 h. With
@@ -101,6 +84,8 @@ class Router:
                       a function in a thread runs on and is reported
         retry_on      the only exceptions that are retried; by default all
         give_up_on    exceptions after which the work item is dead at once; by default none
+        run_in        "process" runs a plain function in a process of its own; by default it runs in a thread
+        where         a quick plain function that narrows the events further
         ordered       True: one work item of a job after the other; False
         lane          a function that returns another key than the job for such an order; None is for no order
         on_dead       in a lane, "release" lets the next item run after a dead one, "hold" does not; "release"
@@ -111,17 +96,55 @@ class Router:
         linger        with `batch`: the time to wait for more events; 1 s
         concurrency   how many attempts run at one time in all workers; by default as many as there are slots
         rate          how often attempts start, as in "10/s", "30/min" or "500/h"; by default no limit
-        run_in        "process" runs a plain function in a process of its own; by default it runs in a thread
         """
-        for one in wanted:
-            if inspect.isroutine(one):
-                raise HandlerError(
-                    f"{place_of(one)}{one.__qualname__} is registered for no event: "
-                    "write the events in parentheses, as in @router.on(CrawlPage)"
-                )
+        _require_no_function(wanted, "is registered for no event", "the events", "on(CrawlPage)")
 
         def register(function: F) -> F:
             self.add(function, *wanted, **options)
+            return function
+
+        return register
+
+    def later(self, *wanted: EventChoice, **options: Unpack[HandlerOptions[Any]]) -> Callable[[F], F]:
+        """Register the decorated function for calls by `ctx.later` only; it is returned unchanged.
+
+        No delivery and no replay runs it by itself. `wanted` and the options are those of `on`, and `wanted` may
+        have ScheduledRun too. `ordered`, `lane` and `after_pages` have no effect on work for later, so they are
+        refused.
+        """
+        _require_no_function(wanted, "is registered for no event", "the events", "later(CrawlStarted)")
+
+        def register(function: F) -> F:
+            self._register(function, lambda: make_handler(function, wanted, options, only_later=True))
+            return function
+
+        return register
+
+    def every(
+        self,
+        interval: Pause | None = None,
+        /,
+        *,
+        cron: str | None = None,
+        timezone: str | None = None,
+        **options: Unpack[RunOptions],
+    ) -> Callable[[F], F]:
+        """Register the decorated function to run by itself; it is returned unchanged.
+
+        `every("5 minutes")` counts from the beginning of 1970 in UTC, so that "1 hour" is on the hour. With
+        `cron="0 9 * * 1"` the function runs at nine on Mondays, in UTC or in `timezone`. The function gets a
+        `ScheduledRun`, and a `Context` if it has a second parameter. Of all workers on all machines one makes each
+        run. While a run has not ended, or waits for its next attempt, the next runs are left out. Of the runs that
+        were missed because no worker ran, the last one is made up for. When a schedule is new or has changed, it
+        begins with its next run.
+
+        The options are those of `on` without the ones about events and limits: name, attempts, pauses, jitter,
+        timeout, retry_on, give_up_on, run_in. By default a run is retried only while the next one is not due.
+        """
+        _require_no_function((interval,), "has no schedule", "it", 'every("5 minutes")')
+
+        def register(function: F) -> F:
+            self._register(function, lambda: make_scheduled(function, interval, cron, timezone, options))
             return function
 
         return register
@@ -136,12 +159,7 @@ class Router:
         annotated with `Context` or `BatchContext`, or to a second parameter without an annotation. Other parameters
         get resources, by their annotations. `on` lists the options.
         """
-        try:
-            handler = _handler(function, wanted, options)
-        except (HandlerError, TypeError) as exc:
-            raise type(exc)(f"{place_of(function)}{exc}") from None
-        self._require_new_name(handler.name, function)
-        self._handlers[handler.name] = handler
+        self._register(function, lambda: make_handler(function, wanted, options))
 
     @overload
     def resource(self, function: F) -> F: ...
@@ -198,11 +216,25 @@ class Router:
         return page_type(event_type)
 
     def page_handlers(self, event_type: str) -> tuple[HandlerName, ...]:
-        """Return the handlers that want page events of the job whose last event is of this type."""
+        """Return the handlers that want page events of the job whose last event is of this type.
+
+        Those of `later` are not among them: the end of a job must not wait for what is done hours after it.
+        """
         pages = page_type(event_type)
         if pages is None:
             return ()
-        return tuple(handler.name for handler in self if wants_type(handler.wanted, pages))
+        return tuple(
+            handler.name for handler in self if wants_type(handler.wanted, pages) and not handler.only_later
+        )
+
+    def _register(self, function: Callable[..., Any], make: Callable[[], Handler]) -> None:
+        """Add the handler of a function. Errors name the place of the function."""
+        try:
+            handler = make()
+        except (HandlerError, TypeError) as exc:
+            raise type(exc)(f"{place_of(function)}{exc}") from None
+        self._require_new_name(handler.name, function)
+        self._handlers[handler.name] = handler
 
     def _require_new_name(self, name: HandlerName, function: Callable[..., Any]) -> None:
         if (other := self._handlers.get(name)) is not None:
@@ -219,72 +251,13 @@ class Router:
             )
 
 
-def _handler(function: Callable[..., Any], wanted: tuple[EventChoice, ...], options: Options) -> Handler:
-    name = _checked_name(function, options.get("name"))
-    require_known(name, options)
-    require_wanted(name, wanted)
-    schedule = read_schedule(name, options)
-    batch = read_batch(name, options, schedule)
-    after_pages = read_after_pages(name, options)
-    if after_pages is not None:
-        require_job_ends(name, wanted)
-    extras = read_extras(name, function, batched=batch is not None)
-    require_event(name, function, wanted, batched=batch is not None)
-    runs_in = read_runs_in(name, options, function)
-    if runs_in is RunsIn.PROCESS:
-        _require_importable(name, function, extras)
-    retry_on, give_up_on = read_errors(name, options)
-    return Handler(
-        name=name,
-        function=function,
-        wanted=wanted,
-        where=read_where(name, options),
-        schedule=schedule,
-        timeout=read_timeout(name, options),
-        runs_in=runs_in,
-        takes_context=extras.takes_context,
-        context_name=extras.context_name,
-        needs=extras.needs,
-        lane=read_lane(name, options),
-        after_pages=after_pages,
-        batch=batch,
-        concurrency=read_concurrency(name, options),
-        rate=read_rate(name, options),
-        retry_on=retry_on,
-        give_up_on=give_up_on,
-    )
-
-
-def _checked_name(function: Callable[..., Any], name: str | None) -> HandlerName:
-    if not callable(function):
-        hint = "; register it below its class, as in router.add(Shop.index, CrawlPage)"
-        raise HandlerError(
-            f"a handler must be a function, not {function!r}{hint * isinstance(function, classmethod)}"
-        )
-    if name is None:
-        module = getattr(function, "__module__", None)
-        qualname = getattr(function, "__qualname__", None)
-        if module is None or qualname is None or "<lambda>" in qualname:
-            raise HandlerError(f"{function!r} has no name of its own: give it name=...")
-        name = f"{module}.{qualname}"
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise HandlerError(f"{name!r} is not a name for a handler: use letters, digits, dots, dashes, at most 200")
-    return HandlerName(name)
-
-
-def _require_importable(handler: str, function: Callable[..., Any], extras: Extras) -> None:
-    """Raise HandlerError for a function that another process cannot import or call."""
-    if extras.takes_context or extras.needs:
-        raise HandlerError(f'{handler}: with run_in="process" the function takes its event alone')
-    if (
-        not isinstance(function, FunctionType)
-        or "<" in function.__qualname__
-        or function.__module__ in ("__main__", "__mp_main__")
-    ):
-        raise HandlerError(
-            f'{handler}: with run_in="process" the function must be found by its name in a module: '
-            "no lambda, no method of an object, nothing inside of a function or of __main__"
-        )
+def _require_no_function(given: Iterable[object], problem: str, what: str, example: str) -> None:
+    """Raise HandlerError for a decorator without parentheses, which gets the function itself."""
+    for one in given:
+        if inspect.isroutine(one):
+            raise HandlerError(
+                f"{place_of(one)}{one.__qualname__} {problem}: write {what} in parentheses, as in @router.{example}"
+            )
 
 
 def _require_findable(handler: Handler) -> None:

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 import receiver.events as events
 from receiver.core.text import did_you_mean
 from receiver.errors import HandlerError
-from receiver.events import EVENT_CLASSES, Event, TerminalEvent, UnknownEvent
+from receiver.events import EVENT_CLASSES, Event, ScheduledRun, TerminalEvent, UnknownEvent
 
 EventChoice = type[Event] | str
 """An event class, a type name, or a glob of type names."""
@@ -52,13 +52,21 @@ def page_type(event_type: str) -> str | None:
     return pages if ends_a_job and pages in EVENT_CLASSES else None
 
 
-def require_wanted(handler: str, wanted: Sequence[object]) -> None:
-    """Raise HandlerError unless such events exist, or may exist in a later version of the service."""
+def require_wanted(handler: str, wanted: Sequence[object], *, with_runs: bool = False) -> None:
+    """Raise HandlerError unless such events exist, or may exist in a later version of the service.
+
+    Scheduled runs are no events of the service, and are taken only `with_runs`.
+    """
     if not wanted:
         raise HandlerError(f'{handler}: say which events it wants, as in on(CrawlPage) or on("crawl.*")')
     for one in wanted:
         if isinstance(one, str):
             _require_type_name(handler, one)
+        elif one is ScheduledRun and not with_runs:
+            raise HandlerError(
+                f"{handler}: a ScheduledRun comes only to the handler that it is for; "
+                'register the function with its schedule, as in every("5 minutes")'
+            )
         elif not (isinstance(one, type) and issubclass(one, Event)):
             raise HandlerError(
                 f"{handler}: {one!r} is neither an event class nor a type name; "

@@ -9,12 +9,12 @@ from types import MappingProxyType
 from typing import Any, TypedDict, Unpack
 
 from receiver.core.clock import SystemClock
-from receiver.core.deliveries import StoredDelivery
+from receiver.core.deliveries import Delivery, StoredDelivery
 from receiver.core.envelope import mask_headers, read_envelope
 from receiver.core.rules import decide, state_after
 from receiver.core.tracebacks import is_users_code
-from receiver.core.types import HandlerName, Trigger
-from receiver.events import Event
+from receiver.core.types import HandlerName, Headers, Origin, Trigger
+from receiver.events import Event, ScheduledRun
 from receiver.replay.local import LocalRun, LocalRunner
 from receiver.routing import Router
 from receiver.routing.context import AskOnce
@@ -24,6 +24,7 @@ from receiver.testing.samples import Deliverable, as_body
 from receiver.testing.work import Work
 from receiver.worker import open_runner
 from receiver.worker.fanout import read_to_route, wanting
+from receiver.worker.schedules import run_delivery
 
 Deliveries = Deliverable | Iterable[Deliverable]
 _NOTHING: Mapping[Any, object] = MappingProxyType({})
@@ -78,6 +79,7 @@ async def deliver_async(
     """Run the handlers that want this event, one after the other, and return their results.
 
     `given` is a sample, an event or a body, or several, such as a `job_story`: they are delivered in their order.
+    A `ScheduledRun` with the name of a handler runs that handler.
 
     An error of a handler is raised when all handlers have run, with its own traceback; several are raised in a
     group. With `check=False` errors are in the results only. Handlers see `attempt` (1 by default), `trigger` (by
@@ -115,18 +117,31 @@ async def _deliver(
     if isinstance(given, Iterable) and not isinstance(given, Event | bytes | str | Mapping):
         several = given
     stored = [
-        StoredDelivery(number, 0, read_envelope(kept, as_body(one), received_at=moment))
-        for number, one in enumerate(several, start=1)
+        StoredDelivery(number, 0, _delivery(one, kept, moment)) for number, one in enumerate(several, start=1)
     ]
     for handler in {one.name: one for each in stored for one in wanting(router, read_to_route(each))}.values():
         require_given(handler.name, handler.function, handler.needs, resources)
     async with open_runner(
-        clock, {}, threads=1, ask_once=_answering(asked), given=resources, told_now=lambda: now or clock.now()
+        clock,
+        {},
+        threads=1,
+        ask_once=_answering(asked),
+        given=resources,
+        told_now=lambda: now or clock.now(),
+        handlers=[*router],
     ) as runner:
-        why = trigger or (Trigger.DELIVERY if attempt == 1 else Trigger.RETRY)
+        scheduled = all(one.delivery.origin is Origin.SCHEDULE for one in stored)
+        first = Trigger.SCHEDULE if scheduled else Trigger.DELIVERY
+        why = trigger or (first if attempt == 1 else Trigger.RETRY)
         local = LocalRunner(router, runner, attempt=attempt, trigger=why)
         runs = [_run(one) for each in stored for one in await local.run(each)]
         return [*runs, *[_run(one) for one in await local.finish()]]
+
+
+def _delivery(given: Deliverable, headers: Headers, now: datetime) -> Delivery:
+    if isinstance(given, ScheduledRun):
+        return run_delivery(HandlerName(given.name), given.due_at, now)
+    return read_envelope(headers, as_body(given), received_at=now)
 
 
 def _loop_runs() -> bool:

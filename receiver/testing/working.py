@@ -126,7 +126,11 @@ async def working(
     watch = _Watch(clock)
     watched_queue = cast("WorkQueue", _WatchedQueue(queue, watch))
     limits = WorkerLimits(
-        concurrency=settings.concurrency, threads=settings.threads, processes=1, lease=settings.lease
+        concurrency=settings.concurrency,
+        threads=settings.threads,
+        processes=1,
+        lease=settings.lease,
+        longest_wait=timedelta(hours=1),  # this clock moves only when a test moves it
     )
     async with open_runner(
         clock,
@@ -136,6 +140,7 @@ async def working(
         given=given,
         clients=clients,
         traces=attempt_traces(on=settings.traces),
+        handlers=[*router],
     ) as runner:
         worker = Worker(
             watched_queue,

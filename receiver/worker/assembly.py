@@ -1,13 +1,14 @@
 """Opens the parts that workers and local replays share: runners and processes."""
 
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Any
 
 from receiver.core.clock import Clock
 from receiver.core.ports.queue import OnceKeys
+from receiver.routing import Handler
 from receiver.routing.context import AskOnce, Clients
 from receiver.routing.resources import Resource, open_resources
 from receiver.signals.traces.contracts import AttemptTraces
@@ -32,11 +33,12 @@ async def open_runner(
     told_now: Callable[[], datetime] | None = None,
     memory: MemoryBudget | None = None,
     traces: AttemptTraces | None = None,
+    handlers: Collection[Handler] = (),
 ) -> AsyncIterator[AttemptRunner]:
     """Open a runner with its own threads and these resources, which are closed with the block.
 
-    `given` are resources that exist already, by type. `traces` makes a span for each call. Raises HandlerError for
-    a resource that cannot be made.
+    `given` are resources that exist already, by type. `traces` makes a span for each call. `handlers` are those
+    that `ctx.later` finds. Raises HandlerError for a resource that cannot be made.
     """
     pool = HandlerThreads(threads)
     try:
@@ -50,6 +52,7 @@ async def open_runner(
                 clients=clients,
                 told_now=told_now,
                 memory=memory,
+                handlers=handlers,
             )
             yield runner if traces is None else TracedRunner(runner, traces)
     finally:

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Protocol
 
 from receiver.core.claims import WorkItem
+from receiver.core.durations import in_words
 from receiver.core.log_lines import event_log
 from receiver.core.rules import Failed, Refused, Result
 from receiver.core.types import AttemptOutcome, WorkState
@@ -15,6 +16,7 @@ from receiver.core.work import Attempt
 from receiver.events import Event
 from receiver.routing import Handler
 from receiver.worker.failures import Raised
+from receiver.worker.later import LaterCall
 
 log = event_log(__name__)
 
@@ -37,7 +39,8 @@ class Ended:
     """How an attempt ended: the record for the store, and the result that decides what comes next.
 
     `value` is what the handler returned, `error` what it raised. All items of a batch have the same two. `raised`
-    describes the error; only the first item of a batch has its frames, so that they are logged once.
+    describes the error; only the first item of a batch has its frames, so that they are logged once. `later` is
+    what the handler asked for with `ctx.later`, if the attempt succeeded.
     """
 
     attempt: Attempt
@@ -45,6 +48,7 @@ class Ended:
     value: object = None
     error: BaseException | None = None
     raised: Raised | None = None
+    later: tuple[LaterCall, ...] = ()
 
 
 class AttemptRunner(Protocol):
@@ -81,6 +85,8 @@ def log_attempt(
         fields["attempt"] = claimed.item.attempt - 1  # the last one that ran: this one was never made
     match state:
         case WorkState.DONE:
+            if ended.later:
+                fields["later"] = ", ".join(f"{one.handler} in {in_words(one.after)}" for one in ended.later)
             log.info("attempt_succeeded", extra=fields)
         case WorkState.WAITING:
             log.warning(

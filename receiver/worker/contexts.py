@@ -8,7 +8,16 @@ from datetime import datetime
 from receiver.core.deliveries import StoredDelivery
 from receiver.core.trace_context import as_sent
 from receiver.routing import Handler
-from receiver.routing.context import AskOnce, BatchContext, Clients, Context, DeliveryInfo, HandlerLog, Services
+from receiver.routing.context import (
+    AskLater,
+    AskOnce,
+    BatchContext,
+    Clients,
+    Context,
+    DeliveryInfo,
+    HandlerLog,
+    Services,
+)
 from receiver.worker.attempts import Claimed, log_fields
 
 
@@ -22,7 +31,7 @@ class ContextFactory:
         self._services: Services | None = None
 
     def make(
-        self, handler: Handler, claimed: Sequence[Claimed], heartbeat: Callable[[], None]
+        self, handler: Handler, claimed: Sequence[Claimed], heartbeat: Callable[[], None], later: AskLater
     ) -> Context | BatchContext:
         """Return the context of a call with these work items. It has to be called in the event loop."""
         if self._services is None:
@@ -38,6 +47,7 @@ class ContextFactory:
                 triggers=tuple([one.item.trigger for one in claimed]),
                 _services=self._services,
                 _beat=heartbeat,
+                _later=later,
             )
         item = claimed[0].item
         return Context(
@@ -50,6 +60,7 @@ class ContextFactory:
             job_id=item.source.delivery.job_id,
             _services=self._services,
             _beat=heartbeat,
+            _later=later,
         )
 
 

@@ -7,7 +7,7 @@ from receiver.core.deliveries import Delivery, StoredDelivery
 from receiver.core.log_lines import event_log
 from receiver.core.types import Origin, Trigger
 from receiver.errors import CostlyBody
-from receiver.events import EVENT_CLASSES, Event, UnknownEvent, parse_event
+from receiver.events import EVENT_CLASSES, Event, ScheduledRun, UnknownEvent, parse_event
 from receiver.routing import Handler
 
 log = event_log(__name__)
@@ -20,6 +20,8 @@ def read_event(stored: StoredDelivery) -> Event:
     """
     delivery = stored.delivery
     try:
+        if delivery.origin is Origin.SCHEDULE:
+            return ScheduledRun.model_validate_json(delivery.body)
         return parse_event(delivery.body)
     except CostlyBody:
         raise
@@ -60,8 +62,11 @@ def wants(handler: Handler, routed: RoutedEvent) -> bool:
     """Tell whether a handler wants this event.
 
     A handler whose `where` raises wants it: its attempt asks `where` again and fails, and the store keeps why. If
-    the event is not whole, `where` is not asked: the attempt fails, and the store keeps why.
+    the event is not whole, `where` is not asked: the attempt fails, and the store keeps why. No event runs a
+    handler of `router.later` by itself.
     """
+    if handler.only_later:
+        return False
     if not routed.is_whole:
         return handler.is_for(routed.event)
     try:

@@ -1,5 +1,6 @@
 """The leases of a worker: taking, renewing and releasing them."""
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -37,6 +38,7 @@ class Leases:
         self._clock = clock
         self._length = length
         self._leased: dict[int, _Leased] = {}  # by work id
+        self._any_leased = asyncio.Event()
         self._bytes = 0
         self._first_end = _NEVER  # the earliest end of a lease
         self._unmarked: set[int] = set()
@@ -70,6 +72,7 @@ class Leases:
             self._leased[one.item.id] = _Leased(one.item.attempt, size, lease.until)
             self._bytes += size
         self._first_end = min(self._first_end, lease.until)
+        self._any_leased.set()
 
     def drop(self, work_id: int) -> None:
         """Remove the lease of this item."""
@@ -136,6 +139,9 @@ class Leases:
     async def run(self) -> None:
         """Renew leases and mark started attempts, until cancelled."""
         while True:
+            if not self._leased:
+                self._any_leased.clear()
+                await self._any_leased.wait()
             await self._clock.sleep(min(_MARK_EVERY, self._length / 3))
             try:
                 await self._mark_started()

@@ -3,7 +3,7 @@
 import asyncio
 import contextvars
 import types
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -26,6 +26,7 @@ from receiver.worker.deadline import Deadline
 from receiver.worker.failures import Raised, TimedOut, require_done, result_of
 from receiver.worker.fanout import read_event
 from receiver.worker.lateness import LateHandlers
+from receiver.worker.later import NO_CALLS, LaterCall, LaterCalls
 from receiver.worker.memory_budget import MemoryBudget, claim_on_memory
 from receiver.worker.process_messages import FunctionCall
 from receiver.worker.process_pool import Processes
@@ -46,6 +47,7 @@ class _CallEnd:
     value: object = None
     error: BaseException | None = None
     raised: Raised | None = None
+    later: Sequence[tuple[int, LaterCall]] = ()
 
 
 _DONE = _UNWANTED = _CallEnd(AttemptOutcome.SUCCEEDED, Succeeded())
@@ -68,12 +70,14 @@ class Runner:
         clients: Clients | None = None,
         told_now: Callable[[], datetime] | None = None,
         memory: MemoryBudget | None = None,
+        handlers: Collection[Handler] = (),
     ) -> None:
         """`resources` are given to handlers by type; `ask_once` and `clients` are for their contexts.
 
         `told_now` is the time that handlers see, if it is not the clock's. `memory` is what all events that run or
-        are routed in this process share.
+        are routed in this process share. `handlers` are those that `ctx.later` finds.
         """
+        self._handlers = handlers
         self._memory = memory or MemoryBudget()
         self._clock = clock
         self._threads = ThreadResults(threads)
@@ -124,18 +128,29 @@ class Runner:
     async def _end_of_call(
         self, handler: Handler, events: Sequence[Event], given: Sequence[Claimed], deadline: Deadline
     ) -> _CallEnd:
+        later = NO_CALLS
+        if handler.takes_context:
+            later = LaterCalls(self._handlers, events, [one.item.id for one in given])
         token = attempt_fields.set(partial(log_fields, given))
         try:
-            value = await self._call(handler, events, given, deadline)
+            value = await self._call(handler, events, given, deadline, later)
         except BaseException as exc:
             # SystemExit too: one handler's sys.exit() must not end the worker and all the others.
             return _failure(exc, handler, together=len(given) > 1)
         finally:
             attempt_fields.reset(token)
-        return _DONE if value is None else _CallEnd(AttemptOutcome.SUCCEEDED, Succeeded(), value)
+            asked = later.end()
+        if value is None and not asked:
+            return _DONE
+        return _CallEnd(AttemptOutcome.SUCCEEDED, Succeeded(), value, later=asked)
 
     async def _call(
-        self, handler: Handler, events: Sequence[Event], claimed: Sequence[Claimed], deadline: Deadline
+        self,
+        handler: Handler,
+        events: Sequence[Event],
+        claimed: Sequence[Claimed],
+        deadline: Deadline,
+        later: LaterCalls,
     ) -> object:
         """Call a handler with an event, or with a list of events; return what it returns."""
         if handler.runs_in is RunsIn.PROCESS:
@@ -144,7 +159,7 @@ class Runner:
         function = self._function(handler) if handler.needs else handler.function
         argument = events[0] if handler.batch is None else events
         if handler.takes_context:
-            context = self._contexts.make(handler, claimed, deadline.beat)
+            context = self._contexts.make(handler, claimed, deadline.beat, later.add)
             call = (
                 partial(function, argument, context)
                 if handler.context_name is None
@@ -311,7 +326,8 @@ def _ended(claimed: Claimed, end: _CallEnd, started_at: datetime, ended_at: date
         traceback=None if raised is None else raised.traceback,
         overdue=overdue,
     )
-    return Ended(attempt, end.result, end.value, end.error, raised)
+    later = tuple([call for work_id, call in end.later if work_id == claimed.item.id]) if end.later else ()
+    return Ended(attempt, end.result, end.value, end.error, raised, later)
 
 
 def _without_frames(ended: Ended) -> Ended:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 
-from receiver.core.claims import Settlement, WorkItem
+from receiver.core.claims import LaterWork, Settlement, WorkItem
 from receiver.core.clock import Clock, time_limit
 from receiver.core.line_rate import LineRate
 from receiver.core.log_lines import event_log
@@ -82,7 +82,10 @@ class ResultSettler:
         lane = claimed.handler.lane
         holds_lane = state is WorkState.DEAD and lane is not None and lane.holds_when_dead
         died = isinstance(ended.result, Died)
-        settlement = Settlement(item.id, self._leases.worker, attempt, state, due_at, holds_lane, died)
+        later = [LaterWork(item.source.seq, one.handler, attempt.ended_at + one.after) for one in ended.later]
+        settlement = Settlement(
+            item.id, self._leases.worker, attempt, state, due_at, holds_lane, died, later=tuple(later)
+        )
         failure = (ended.error, ended.raised) if ended.error and ended.raised else None
         self._results.append((settlement, item, failure))
         if self._writer is None:

@@ -4,7 +4,6 @@ import asyncio
 import random
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -23,17 +22,18 @@ from receiver.worker.emit import emit_started
 from receiver.worker.holds import Holds
 from receiver.worker.isolation import Isolation
 from receiver.worker.leases import Leases
+from receiver.worker.limits import WorkerLimits
 from receiver.worker.memory_budget import MemoryBudget
 from receiver.worker.planning import PlannedBatch, RoutingPlanner, costly_apart
 from receiver.worker.routing_trial import RoutingTrial
 from receiver.worker.routing_watch import RoutingWatch
+from receiver.worker.schedules import ScheduledRuns
 from receiver.worker.settling import ResultSettler
 from receiver.worker.slots import HandlerCall, ReadyQueues
 from receiver.worker.unhandled import Unhandled
 
 log = event_log(__name__)
 
-MAX_BYTES = 64 * 1024 * 1024
 _STORE_PAUSE = timedelta(seconds=1)
 MAX_UNHANDLED = 128
 """Deliveries that a worker without handlers routes together."""
@@ -41,26 +41,6 @@ _CHECK_EVERY = timedelta(seconds=1)
 """How often to check what no claim finds: suspects, held items, and handlers that were switched off."""
 _CANCEL_SECONDS = 1
 """How long a cancelled handler may take to end. One that takes longer is left behind with the process."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerLimits:
-    """How much one worker does at one time.
-
-    At most `concurrency` calls run at one time, of all kinds together. A work item is leased for `lease` and
-    renewed while it runs. The worker claims until it has bodies of `max_bytes`, so it may have one body more.
-    """
-
-    concurrency: int
-    threads: int
-    processes: int
-    lease: timedelta
-    max_bytes: int = MAX_BYTES
-
-    @property
-    def slots(self) -> Mapping[RunsIn, int]:
-        """How many calls of each kind run at one time."""
-        return {RunsIn.LOOP: self.concurrency, RunsIn.THREAD: self.threads, RunsIn.PROCESS: self.processes}
 
 
 class Worker:
@@ -101,6 +81,8 @@ class Worker:
         self._lease = limits.lease
         self._max_bytes = limits.max_bytes
         self._handlers: deque[Handler] = deque(router)
+        self._longest_wait = limits.longest_wait or limits.lease
+        self._schedules = ScheduledRuns(queue, router, clock, longest_wait=self._longest_wait)
         self._wake = asyncio.Event()
         self._leases = Leases(queue, clock, worker, limits.lease)
         self._ready = ReadyQueues(
@@ -148,6 +130,7 @@ class Worker:
         try:
             await self._enlist()
             await self._leases.release(doubtful)
+            await self._schedules.make_due()
             claims = self._claims()
             if not claims and self._handlers:
                 await self._check(claims)
@@ -279,12 +262,12 @@ class Worker:
 
     async def _wait_for_work(self, claims: Sequence[HandlerClaim], stop: asyncio.Event) -> None:
         waits: list[Coroutine[Any, Any, object]] = [stop.wait(), self._wake.wait(), self._queue.changed()]
+        waits.append(self._schedules.until_due())
         now, steady = self._clock.now(), self._clock.steady()
         due = await self._queue.next_due(claims, now=now, steady=steady)
         if due is not None:
-            # What is due already either became due after the claim, or is for the next check. The wait is never
-            # longer than a lease: the wall clock may be moved, or the machine may sleep.
-            wait = min(due - now, self._lease) if due > now else self._checked_at + _CHECK_EVERY - steady
+            # What is due already either became due after the claim, or is for the next check.
+            wait = min(due - now, self._longest_wait) if due > now else self._checked_at + _CHECK_EVERY - steady
             waits.append(self._clock.sleep(wait))
         if self._check_waits:  # a worker that died right before the last work is found now, not a lease later
             waits.append(self._clock.sleep(self._checked_at + _CHECK_EVERY - steady))

@@ -9,11 +9,14 @@ from typing import Any
 import pytest
 
 from receiver.cli.main import receiver, run
+from receiver.core.clock import local_time
+from receiver.core.schedules import PlannedRun
 from receiver.core.types import HandlerName, HandlerSwitch
 from tests.cli.kept import (
     DEAD,
     DONE,
     HELD,
+    NOON,
     QUEUED,
     SAVE,
     SKIPPED,
@@ -104,8 +107,10 @@ def test_the_listing_as_json_has_one_object_per_handler(capsys: pytest.CaptureFi
         "counts": none,
         "last_error": None,
         "latency_seconds": None,
+        "schedule": None,
+        "next_run": None,
     }
-    assert list(lines[3]) == ["name", "status", "registered", "counts", "last_error", "latency_seconds"]
+    assert list(lines[3]) == list(lines[0])
     assert lines[3] == {
         "name": "handlers.pages.save",
         "status": "on",
@@ -113,6 +118,8 @@ def test_the_listing_as_json_has_one_object_per_handler(capsys: pytest.CaptureFi
         "counts": none | {"done": 1, "dead": 1, "waiting": 1, "held": 1, "skipped": 1},
         "last_error": "ValueError: no such page",
         "latency_seconds": 2.0,
+        "schedule": None,
+        "next_run": None,
     }
     assert lines[1]["counts"] == none | {"waiting": 1, "queued": 1}
 
@@ -161,6 +168,21 @@ def test_the_listing_on_a_terminal_is_a_table() -> None:
             "last_error",
         ]
     ]
+
+
+def test_the_listing_has_the_next_run_of_a_schedule(capsys: pytest.CaptureFixture[str]) -> None:
+    """Below its row where a terminal has no room for it. The store knows it, whatever became of the code."""
+
+    async def follow(store: Filling) -> None:
+        planned = PlannedRun(HandlerName("handlers.report"), "cron 0 9 * * 1 UTC", NOON)
+        await store.queue.follow_schedules([planned], now=NOON)
+
+    fill(follow)
+    (line,) = (line for line in listed(capsys) if line["schedule"])
+    narrow = on_a_terminal("handlers", "list", columns=80)[1]
+
+    assert (line["name"], line["next_run"]) == ("handlers.report", "2026-08-04T12:00:00.000000Z")
+    assert f"next run {local_time(NOON)}, cron 0 9 * * 1 UTC" in narrow
 
 
 def test_code_that_cannot_be_imported_is_reported_and_the_store_is_listed(

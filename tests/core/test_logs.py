@@ -127,6 +127,19 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "backfill_impossible": ({"job_id": "job-1", "reason": "404"}, ("backfill_impossible", "job-1", "reason=404")),
     "backfill_deferred": ({"reason": "500"}, ("backfill_deferred", "reason=500")),
     "backfill_crashed": ({}, ("backfill_crashed",)),
+    "scheduled_run_left_out": (
+        {"handler": "handlers.report", "due_at": "2026-11-22T09:00:00.000000Z", "reason": "not ended"},
+        ("scheduled_run_left_out", "handler=handlers.report", "not ended"),
+    ),
+    "scheduled_runs_delayed": ({"reason": "locked"}, ("scheduled_runs_delayed", "locked")),
+    "scheduled_runs_missed": (
+        {
+            "handler": "handlers.report",
+            "since": "2026-11-20T09:00:00.000000Z",
+            "made": "2026-11-22T09:00:00.000000Z",
+        },
+        ("scheduled_runs_missed", "handler=handlers.report", "since=2026-11-20"),
+    ),
     "late_webhook_skipped": (
         {"id": "k1", "type": "crawl.page", "as": "backfill:0a1b"},
         ("late_webhook_skipped", "id=k1", "as=backfill:0a1b"),

@@ -129,6 +129,7 @@ def test_a_hint_names_all_that_are_equally_near() -> None:
     [
         ("3c6ef362-1c2d-4e5f-8a9b-0c1d2e3f4a5b", "3c6ef362"),
         ("sha256:" + "ab" * 32, "sha256:abababab"),
+        ("every:handlers.report:2026-11-22T09:00:00Z", "every:handlers.report:2026-11-22T09:00:00Z"),
         ("short", "short"),
     ],
 )

@@ -27,6 +27,7 @@ from receiver.events import (
     MonitorEvent,
     MonitorPage,
     PageEvent,
+    ScheduledRun,
     TerminalEvent,
     UnknownEvent,
     parse_event,
@@ -74,7 +75,7 @@ def test_all_public_names_are_exported() -> None:
     exported = [getattr(events, name) for name in events.__all__]
     bases = {base for cls in EVENT_CLASSES.values() for base in cls.__mro__ if issubclass(base, Event)}
 
-    assert {cls for cls in exported if isinstance(cls, type)} == bases | {UnknownEvent}
+    assert {cls for cls in exported if isinstance(cls, type)} == bases | {UnknownEvent, ScheduledRun}
     assert sorted(events.__all__, key=lambda name: (not name.isupper(), name)) == events.__all__
 
 

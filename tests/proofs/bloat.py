@@ -122,7 +122,7 @@ class BloatProof:
     def summary(self) -> str:
         """Say what was done and found."""
         assert self.held is not None
-        sizes = self._sizes()
+        sizes, steady = self._sizes(), max(one.bytes for one in self.rounds[_WARM:-1])
         [(vacuums,)] = self._tables.select(_VACUUMS)
         self._tables.run("VACUUM FULL")
         compact = self._sizes()
@@ -131,10 +131,11 @@ class BloatProof:
         return f"""\
 {len(self._begins) * self._deliveries} deliveries in {len(self._begins)} rounds, {vacuums} autovacuums
 dead rows: at most {max(one.dead for one in self.rounds)} after a round; soon after it, no table over its threshold
-size: {_mib(sizes)} MiB in the end; bound {self._bound / MIB:.1f}; {_mib(compact)} written anew
-most for {worst}: {sizes[worst] / MIB:.1f} MiB, and {compact[worst] / MIB:.1f} written anew
+size: at most {steady / MIB:.1f} MiB; bound {self._bound / MIB:.1f}
 two rounds beside an old snapshot: VACUUM left {self.kept} dead rows
-the second of them read {self.held.blocks / usual:.2f} times as many blocks as a usual round"""
+the second of them read {self.held.blocks / usual:.2f} times as many blocks as a usual round
+size after them: {_mib(sizes)} MiB, and {_mib(compact)} written anew
+most for {worst}: {sizes[worst] / MIB:.1f} MiB, and {compact[worst] / MIB:.1f} written anew"""
 
     async def _round(self, opened: Opened) -> None:
         self.rounds.append(await self._work(opened))

@@ -1,8 +1,8 @@
 """The bounds on memory that the guide states, in MiB. The proofs hold the processes to them."""
 
 from receiver.core.body_cost import COSTLY_BODY
+from receiver.worker.limits import MAX_BYTES
 from receiver.worker.memory_budget import MAX_MEMORY
-from receiver.worker.worker import MAX_BYTES
 from tests.proofs.resources import MIB
 
 PROGRAM_MIB = 128

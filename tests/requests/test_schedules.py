@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from receiver.core.cron import Cron
 from receiver.requests import Schedule
-from receiver.requests.cron import Cron
 from receiver.requests.schedules import cron_of
 from tests.cases import for_each
 

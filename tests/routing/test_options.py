@@ -24,7 +24,7 @@ from receiver.events import (
     TerminalEvent,
     UnknownEvent,
 )
-from receiver.routing import DEFAULT_LINGER, DEFAULT_QUIET, HandlerOptions, Router
+from receiver.routing import DEFAULT_LINGER, DEFAULT_QUIET, HandlerOptions, Router, RunOptions
 from receiver.routing.context import Context
 from receiver.routing.policies import AfterPages, Batch, Rate, RunsIn
 from tests.doubles import told
@@ -392,9 +392,11 @@ def test_the_page_type_of_a_job_is_that_of_its_family(event_type: str, expected:
 
 def test_every_option_is_explained() -> None:
     """In a text below its line, which editors show."""
-    (definition,) = ast.parse(textwrap.dedent(inspect.getsource(HandlerOptions))).body
-    assert isinstance(definition, ast.ClassDef)
-    lines = definition.body[1:]
+    lines: list[ast.stmt] = []
+    for options in (RunOptions, HandlerOptions):
+        (definition,) = ast.parse(textwrap.dedent(inspect.getsource(options))).body
+        assert isinstance(definition, ast.ClassDef)
+        lines += definition.body[1:]
     names = [ast.unparse(line.target) for line in lines[::2] if isinstance(line, ast.AnnAssign)]
 
     assert names == list(typing.get_type_hints(HandlerOptions))

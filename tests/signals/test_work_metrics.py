@@ -52,7 +52,13 @@ class FakeReports:
 
 
 BACKLOG = Backlog(
-    new=4, waiting=30, running=2, oldest_waiting=90 * SECOND, paused=(TELL, HandlerName("gone")), lost=3
+    new=4,
+    waiting=30,
+    running=2,
+    oldest_waiting=90 * SECOND,
+    paused=(TELL, HandlerName("gone")),
+    lost=3,
+    next_runs={HandlerName("handlers.report"): NOON},
 )
 EMPTY = Backlog(new=0, waiting=0, running=0, oldest_waiting=None, paused=(), lost=0)
 
@@ -175,6 +181,7 @@ async def test_the_backlog_is_read_from_the_store() -> None:
     assert found["receiver_handler_paused", "handler=handlers.tell"] == 1
     assert found["receiver_handler_paused", "handler=handlers.index"] == 0
     assert found["receiver_handler_paused", "handler=gone"] == 1
+    assert found["receiver_next_run_timestamp_seconds", "handler=handlers.report"] == NOON.timestamp()
 
 
 async def test_the_age_is_zero_when_nothing_waits() -> None:

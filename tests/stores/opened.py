@@ -16,6 +16,7 @@ from receiver.core.types import (
     AppendOutcome,
     AttemptOutcome,
     DeliveryKey,
+    DeliveryState,
     HandlerName,
     HandlerSwitch,
     Trigger,
@@ -182,6 +183,10 @@ class Opened:
     async def keys(self, **wanted: object) -> list[str]:
         """Return the keys of a listing of deliveries."""
         return [one.key for one in await self.listed(**wanted)]
+
+    async def detail_state(self, key: str) -> DeliveryState:
+        """Return the state of a delivery, whatever it is."""
+        return (await self.reports.detail(DeliveryKey(key))).summary.state
 
     async def work_of(self, key: str = "k") -> WorkSummary:
         """Return the only work item of a delivery."""

@@ -114,7 +114,7 @@ async def test_old_counts_are_forgotten_an_hour_at_a_time(opened: Opened) -> Non
 
 async def test_old_counts_of_arrivals_are_forgotten_too(opened: Opened, tables: Tables | None) -> None:
     """A store in memory counts what it has, so it has nothing to forget."""
-    await opened.add(*[delivery(f"old-{n}", received_at=after_noon(-DAY)) for n in range(600)])
+    await opened.add(*[delivery(f"old-{n}", received_at=after_noon(-DAY)) for n in range(1_100)])
     await opened.route(ONE, claim=False)  # on PostgreSQL a worker sums up
     await opened.add(delivery("new", received_at=NOON))
     counts = "SELECT count(*) FROM arrival_minutes"

@@ -14,21 +14,32 @@ from typing import Any
 import pytest
 
 from receiver.core.actions import BURY, RETRY
+from receiver.core.bulk import Imported
 from receiver.core.claims import ClaimLimits, HandlerClaim, Lease
 from receiver.core.clock import to_micros
 from receiver.core.deliveries import DeliveryFilter
 from receiver.core.jobs import JobFilter, JobState
 from receiver.core.quarantine import QuarantineFilter
 from receiver.core.retention import PruneRule
-from receiver.core.types import DeliveryKey, DeliveryState, HandlerName, HandlerSwitch, WorkState
-from receiver.core.work import NewWork, WorkFilter
+from receiver.core.types import (
+    AttemptOutcome,
+    DeliveryKey,
+    DeliveryState,
+    HandlerName,
+    HandlerSwitch,
+    Origin,
+    Trigger,
+    WorkState,
+)
+from receiver.core.work import Attempt, NewWork, RecordedRun, WorkFilter
+from receiver.core.workers import WorkerSign
 from receiver.stores.postgres.address import parse_address
 from receiver.stores.postgres.schema import prepare
 from receiver.stores.postgres.store import PostgresStore
 from receiver.stores.sql.statements.deliveries import MONITOR_CHECK
 from tests.doubles import NOON, delivery
 from tests.stores.conftest import open_all
-from tests.stores.opened import AFTER, MUCH, ONE, SECOND, TWO, A, Opened, ended
+from tests.stores.opened import AFTER, MUCH, ONE, SECOND, TWO, A, B, Opened, ended
 from tests.stores.outside import PostgresTables
 from tests.stores.postgres.shared import drop_schema
 
@@ -152,6 +163,37 @@ async def quarantined(opened: Opened) -> Any:
     return [one async for one in opened.reports.quarantined_requests(QuarantineFilter(limit=20))]
 
 
+async def rest_of_a_worker(opened: Opened) -> Any:
+    """Do what a worker does beside claiming and settling."""
+    queue, running = opened.queue, [MANY - 99, MANY - 98]
+    await queue.sign_on(WorkerSign(A, "machine", 1, "1", NOON), now=NOON)
+    await queue.clear_started(running, B)
+    await queue.release_leases(running, B, now=NOON)
+    await queue.recheck(MANY - 102, at=AFTER, note="")
+    await queue.release(MANY - 103, now=NOON, note="")
+    await queue.set_once_expiry(ONE, "k5", until=AFTER)
+    await queue.backfilled([DeliveryKey("key-00000017")])
+    await queue.expire_leases_of(A, now=NOON)
+    await queue.sign_off(A)
+
+
+async def rest_of_an_operator(opened: Opened) -> Any:
+    """Import, run again, record and release."""
+    one = delivery("imported")
+    await opened.controls.import_deliveries([Imported(one, 0, Origin.BACKFILL)])
+    await opened.controls.enqueue([NewWork(77, ONE, False, False, "lane", None)], now=NOON)
+    attempt = Attempt(1, Trigger.REPLAY, NOON, AFTER, AttemptOutcome.SUCCEEDED)
+    await opened.controls.record([RecordedRun(78, ONE, attempt, WorkState.DONE)], now=NOON)
+    await opened.controls.release_request(77, delivery("released"))
+
+
+async def housekeeping(opened: Opened) -> Any:
+    """Forget what is old."""
+    await opened.maintenance.forget(NOON, limit=100)
+    await opened.maintenance.forget_workers(NOON)
+    await opened.maintenance.forget_activity(NOON)
+
+
 CALLS: dict[str, Call] = {
     "newest deliveries": listing(),
     "deliveries of a job": listing(job_id="job-000007"),
@@ -203,6 +245,14 @@ CALLS: dict[str, Call] = {
     "retry": lambda opened: opened.controls.retry(list(range(MANY - 249, MANY - 199)), now=NOON),
     "bury": lambda opened: opened.controls.bury(list(range(MANY - 149, MANY - 100)), "no", now=NOON),
     "disable and skip": lambda opened: disable(opened),
+    "the rest of a worker": rest_of_a_worker,
+    "the rest of an operator": rest_of_an_operator,
+    "housekeeping": housekeeping,
+    "workers": lambda opened: opened.reports.workers(),
+    "names of handlers": lambda opened: opened.reports.handler_names(),
+    "switches": lambda opened: opened.reports.switches(),
+    "a request in quarantine": lambda opened: opened.reports.quarantined_request(88),
+    "the size of the store": lambda opened: opened.reports.facts(),
     "prune": lambda opened: opened.maintenance.prune(
         PruneRule(NOON + timedelta(days=1), type="crawl.completed"), after=0, limit=5, now=AFTER
     ),

@@ -306,7 +306,8 @@ async def test_many_threads_may_open_an_empty_path_at_once(tmp_path: Path) -> No
 
         assert outcomes == [AppendOutcome.ACCEPTED] * 4
         assert select(path, "SELECT count(*) FROM deliveries") == [(4,)]
-        assert [entry.name for entry in path.parent.iterdir()] == ["receiver.db"]
+        left = {entry.name for entry in path.parent.iterdir()} - {"receiver.db-locks"}  # of a checkpoint in between
+        assert left == {"receiver.db"}
 
 
 def test_processes_may_open_an_empty_path_at_once(path: Path) -> None:

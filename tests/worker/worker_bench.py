@@ -4,20 +4,22 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
-from receiver.core.claims import ClaimLimits, HandlerClaim, Lease, Settlement, WorkItem
+from receiver.core.claims import ClaimLimits, DueRun, HandlerClaim, Lease, Settlement, WorkItem
 from receiver.core.clock import VirtualClock
 from receiver.core.deliveries import Delivery
+from receiver.core.schedules import RunOutcome
 from receiver.core.types import DeliveryKey, DeliveryState, HandlerName, WorkerId, WorkState
 from receiver.core.work import NewWork, WorkSummary
 from receiver.routing import Router
 from receiver.stores.memory import MemoryStore
+from receiver.worker.limits import MAX_BYTES, WorkerLimits
 from receiver.worker.memory_budget import MemoryBudget
 from receiver.worker.routing_trial import RoutingTrial
 from receiver.worker.runner import Runner
-from receiver.worker.worker import MAX_BYTES, Worker, WorkerLimits
+from receiver.worker.worker import Worker
 from tests.doubles import NOON, Inline, delivery, pass_time, soon, turns
 
 SECOND = timedelta(seconds=1)
@@ -55,6 +57,11 @@ class Faulty(MemoryStore):
         """Settle, unless it fails."""
         self._fail("settle")
         return await super().settle(settlements)
+
+    async def make_run(self, run: DueRun, *, now: datetime) -> RunOutcome:
+        """Make a run, unless it fails."""
+        self._fail("make_run")
+        return await super().make_run(run, now=now)
 
     async def release_leases(self, work_ids: Sequence[int], worker: WorkerId, **more: Any) -> None:
         """Give back, unless it fails."""

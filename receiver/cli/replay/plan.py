@@ -63,6 +63,6 @@ def _by_handler(plan: DeliveryPlan, handlers: Sequence[Handler]) -> Mapping[str,
     for name, number in plan.types.items():
         event = EVENT_CLASSES.get(name, UnknownEvent)(type=name)
         for handler in handlers:
-            if handler.is_for(event):
+            if handler.is_for(event) and not handler.only_later:
                 counts[handler.name] += number
     return counts

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from receiver.core.claims import (
     ClaimLimits,
+    DueRun,
     HandlerClaim,
     HeldItem,
     JobPages,
@@ -14,6 +15,7 @@ from receiver.core.claims import (
     Settlement,
     WorkItem,
 )
+from receiver.core.schedules import PlannedRun, RunOutcome
 from receiver.core.types import DeliveryKey, HandlerName, HandlerSwitch, WorkerId
 from receiver.core.work import NewWork
 from receiver.core.workers import WorkerSign
@@ -80,7 +82,7 @@ class ClaimQueue(Protocol):
         """Record attempts and change the states of their items, if their workers still have the leases.
 
         Returns for each whether it was recorded. False means that the lease ended, and the item belongs to another
-        attempt.
+        attempt. What an attempt has asked for later is made in the same transaction, with the trigger LATER.
         """
 
     async def next_due(
@@ -173,6 +175,24 @@ class OnceKeys(Protocol):
         """Change when a used key expires; None for never."""
 
 
+class ScheduleQueue(Protocol):
+    """Scheduled runs of handlers: one of each moment, over all workers."""
+
+    async def follow_schedules(self, planned: Sequence[PlannedRun], *, now: datetime) -> Sequence[datetime]:
+        """Note when the handlers run next, and return the moments that count, in the order of `planned`.
+
+        If a run of the same schedule was noted earlier and is not later than the planned one, it stays: it may be
+        a missed one. A schedule that is new or has changed begins with its planned run. Schedules that no worker
+        has followed for `FORGOTTEN_AFTER` are removed.
+        """
+
+    async def make_run(self, run: DueRun, *, now: datetime) -> RunOutcome:
+        """Store a scheduled run with its work item, and note when the next one is due, in one transaction.
+
+        Of the ended runs of the handler the last `KEPT_RUNS` stay.
+        """
+
+
 class WorkSignal(Protocol):
     """Wake a worker when there is something to do."""
 
@@ -180,5 +200,7 @@ class WorkSignal(Protocol):
         """Return soon after another process, or this one, has appended a delivery."""
 
 
-class WorkQueue(RoutingQueue, ClaimQueue, LeaseQueue, WorkerSigns, HoldQueue, OnceKeys, WorkSignal, Protocol):
+class WorkQueue(
+    RoutingQueue, ClaimQueue, LeaseQueue, WorkerSigns, HoldQueue, OnceKeys, ScheduleQueue, WorkSignal, Protocol
+):
     """All that a worker needs."""

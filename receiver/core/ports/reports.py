@@ -72,6 +72,8 @@ class FeedReader(Protocol):
     async def arrivals(self, since: datetime) -> Mapping[datetime, int]:
         """Return how many deliveries arrived in each minute since a moment, by the beginning of the minute.
 
+        Scheduled runs, which did not arrive, are not counted.
+
         The minute in which `since` lies is complete. It comes from counts that are kept for `activity.KEPT`, so a
         delivery that was pruned since then may be counted.
         """
@@ -145,7 +147,7 @@ class HealthReader(Protocol):
         """Return how many deliveries are NEW or WORKING."""
 
     async def handlers(self, *, count_done: bool = True) -> Sequence[HandlerReport]:
-        """Return every handler that has work items or a switch, by name, and perhaps others that had some.
+        """Return every handler that has work items, a switch or a schedule, by name, and perhaps others that had.
 
         That reads all work items. Without `count_done` it reads only those that are not DONE: their number and the
         `latency` are then left out.

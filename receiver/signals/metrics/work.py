@@ -196,6 +196,14 @@ class _StoreFigures(Collector):
         for name in sorted({*self._handlers, *backlog.paused}):
             paused.add_metric([name], int(name in backlog.paused))
         yield paused
+        runs = GaugeMetricFamily(
+            "receiver_next_run_timestamp_seconds",
+            "When a handler runs by itself the next time, in seconds since 1970. A past moment is a missed run.",
+            labels=["handler"],
+        )
+        for name, moment in sorted(backlog.next_runs.items()):
+            runs.add_metric([name], moment.timestamp())
+        yield runs
         yield from _of_facts(self.facts)
 
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from receiver.core.activity import duration_bucket, to_minute
 from receiver.core.batching import first_batch
 from receiver.core.claims import ClaimLimits, HandlerClaim, Lease, Settlement, WorkItem
-from receiver.core.rules import Pace, suspicious
+from receiver.core.rules import Pace, later_work, suspicious
 from receiver.core.types import AttemptOutcome, HandlerName, HandlerSwitch, WorkState
 from receiver.core.work import LOST, Attempt
 from receiver.core.work_states import CLAIMABLE, LEASED, SKIPPABLE, Cause, end_cause
@@ -60,6 +60,8 @@ class MemoryClaims(MemoryFace):
             self.state.free_lanes(ended, now)
             for one in itertools.compress(settlements, settled):
                 self._count(one.work_id, one.attempt, now)
+            for work in later_work(settlements, settled):
+                self.state.make(work, None, now)
             self.state.changes.set()
         return settled
 

@@ -11,7 +11,7 @@ from receiver.core.bulk import MAX_KINDS, Cursor, DeliveryPlan
 from receiver.core.deliveries import DeliveryDetail, DeliveryFilter, DeliverySummary, FeedPage, StoredDelivery
 from receiver.core.search import SearchReach
 from receiver.core.subjects import MAX_SUBJECT_BODY, Subject, subject_of
-from receiver.core.types import OPEN_DELIVERIES, DeliveryKey, HandlerName
+from receiver.core.types import OPEN_DELIVERIES, DeliveryKey, HandlerName, Origin
 from receiver.errors import UnknownDelivery
 from receiver.stores.memory.face import MemoryFace
 from receiver.stores.memory.listing import delivery_summary, newest, work_summary
@@ -97,8 +97,8 @@ class MemoryFeed(MemoryFace):
 
     async def arrivals(self, since: datetime) -> Mapping[datetime, int]:
         """Count the deliveries since a moment by the minute of their arrival."""
-        moments = (one.delivery.received_at for one in self.state.deliveries.values())
-        minutes = Counter(map(to_minute, moments))
+        found = (one.delivery for one in self.state.deliveries.values())
+        minutes = Counter(to_minute(one.received_at) for one in found if one.origin is not Origin.SCHEDULE)
         return {from_minute(minute): count for minute, count in minutes.items() if minute >= to_minute(since)}
 
     async def by_seqs(self, wanted: DeliveryFilter, seqs: Sequence[int]) -> Sequence[DeliverySummary]:
@@ -108,7 +108,7 @@ class MemoryFeed(MemoryFace):
 
     async def open_seqs(self, *, limit: int) -> Sequence[int]:
         """Return the seqs of deliveries that are NEW or WORKING, the newest first."""
-        found = (one for _, one in newest(self.state, DeliveryFilter()))
+        found = (one for _, one in newest(self.state, DeliveryFilter(with_runs=True)))
         return list(islice((one.seq for one in found if one.state in OPEN_DELIVERIES), limit))
 
     async def changed(self) -> None:

@@ -22,16 +22,17 @@ class MemoryHealth(MemoryFace):
 
     async def count_unfinished(self) -> int:
         """Return how many deliveries are NEW or WORKING."""
-        return sum(one.state in OPEN_DELIVERIES for _, one in newest(self.state, DeliveryFilter()))
+        return sum(one.state in OPEN_DELIVERIES for _, one in newest(self.state, DeliveryFilter(with_runs=True)))
 
     async def handlers(self, *, count_done: bool = True) -> Sequence[HandlerReport]:
-        """Return every handler that has work items or a switch."""
-        names = {one.handler for one in self.state.work.values()} | self.state.switches.keys()
+        """Return every handler that has work items, a switch or a schedule."""
+        names = {one.handler for one in self.state.work.values()}
+        names |= self.state.switches.keys() | self.state.schedules.keys()
         return [self._report(name, count_done=count_done) for name in sorted(names)]
 
     async def handler_names(self) -> Sequence[HandlerName]:
-        """Return the names of all handlers that have work items."""
-        return sorted({one.handler for one in self.state.work.values()})
+        """Return the names of all handlers that have work items or a schedule."""
+        return sorted({one.handler for one in self.state.work.values()} | self.state.schedules.keys())
 
     async def switches(self) -> Mapping[HandlerName, HandlerSwitch]:
         """Return the handlers that are not ON."""
@@ -54,6 +55,7 @@ class MemoryHealth(MemoryFace):
             oldest_waiting=None if oldest is None else max(timedelta(0), now - oldest),
             paused=tuple(sorted(name for name, to in self.state.switches.items() if to is HandlerSwitch.PAUSED)),
             lost=sum(attempt.outcome is AttemptOutcome.LOST for one in work for attempt in one.history),
+            next_runs={name: moment for name, (_, moment) in self.state.schedules.items()},
         )
 
     async def workers(self) -> Sequence[WorkerReport]:
@@ -99,6 +101,7 @@ class MemoryHealth(MemoryFace):
         counts: Counter[WorkState] = Counter(states)
         newest_first = sorted(mine, key=lambda one: (one.seq, one.id), reverse=True)
         failed = next((one for one in newest_first if one.last_error is not None), None)
+        schedule, next_run = self.state.schedules.get(name, (None, None))
         return HandlerReport(
             name=name,
             switch=self.state.switch_of(name),
@@ -106,4 +109,6 @@ class MemoryHealth(MemoryFace):
             last_error=None if failed is None else failed.last_error,
             latency=times[len(times) // 2] if times and count_done else None,
             failed_id=None if failed is None else failed.id,
+            schedule=schedule,
+            next_run=next_run,
         )

@@ -5,7 +5,7 @@ from fnmatch import fnmatchcase
 from itertools import islice
 
 from receiver.core.deliveries import DeliveryFilter, DeliverySummary, StoredDelivery
-from receiver.core.types import DeliveryState, HandlerName, WorkState, glob_list
+from receiver.core.types import DeliveryState, HandlerName, Origin, WorkState, glob_list
 from receiver.core.work import NO_REASON, LaneHead, WorkFilter, WorkSummary
 from receiver.core.work_states import CLAIMABLE, OPEN
 from receiver.stores.memory.rows import WorkRow
@@ -95,6 +95,7 @@ def _delivery_state(state: MemoryState, seq: int) -> DeliveryState:
 def _is_wanted(state: MemoryState, summary: DeliverySummary, wanted: DeliveryFilter) -> bool:
     return (
         _fits(summary, wanted)
+        and (summary.origin is not Origin.SCHEDULE or wanted.selects_runs)
         and (wanted.state is None or summary.state == wanted.state)
         and _has_work(state, summary.seq, wanted)
         and has_words(state, summary.seq, wanted)

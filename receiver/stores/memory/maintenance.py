@@ -11,6 +11,7 @@ from receiver.stores.memory.deliveries import plan_of
 from receiver.stores.memory.face import MemoryFace
 from receiver.stores.memory.listing import newest
 from receiver.stores.memory.search import forget_words
+from receiver.stores.memory.state import MemoryState
 
 
 class MemoryMaintenance(MemoryFace):
@@ -29,7 +30,7 @@ class MemoryMaintenance(MemoryFace):
             if rule.bodies:
                 self._remove_body(one)
             else:
-                self._remove(one)
+                remove_delivery(self.state, one.seq)
         goes_on = chosen[-1].seq if len(found) > limit else None
         return Step(len(chosen), sum(one.size for one in chosen), goes_on)
 
@@ -78,8 +79,10 @@ class MemoryMaintenance(MemoryFace):
         bare = replace(stored.delivery, headers=(), body=b"")
         self.state.deliveries[one.seq] = replace(stored, delivery=bare)
 
-    def _remove(self, one: DeliverySummary) -> None:
-        for row in list(self.state.work_of(one.seq)):
-            del self.state.work[row.id]
-        del self.state.deliveries[one.seq], self.state.seqs[one.key]
-        self.state.pruned.pop(one.seq, None)
+
+def remove_delivery(state: MemoryState, seq: int) -> None:
+    """Remove a delivery with its work items."""
+    for row in list(state.work_of(seq)):
+        del state.work[row.id]
+    del state.seqs[state.deliveries.pop(seq).delivery.key]
+    state.pruned.pop(seq, None)

@@ -47,6 +47,8 @@ class MemoryState:
     paced_until: dict[HandlerName, datetime] = field(default_factory=dict)
     once_keys: dict[tuple[HandlerName, str], tuple[datetime, datetime | None]] = field(default_factory=dict)
     """When a key was used last, and when it expires."""
+    schedules: dict[HandlerName, tuple[str, datetime]] = field(default_factory=dict)
+    """The schedule of a handler as it is written in the code, and when its next run is due."""
     workers: dict[WorkerId, tuple[WorkerSign, datetime]] = field(default_factory=dict)
     """Who has not signed off, and when each was seen."""
     actions: dict[int, RecordedAction] = field(default_factory=dict)
@@ -111,7 +113,7 @@ class MemoryState:
             id=self.last_work,
             seq=new.seq,
             handler=new.handler,
-            due_at=now,
+            due_at=new.due_at or now,
             first_trigger=new.trigger,
             lane=new.lane,
             hold_until=new.hold.until if new.hold else None,

@@ -18,11 +18,12 @@ from receiver.stores.memory.maintenance import MemoryMaintenance
 from receiver.stores.memory.once_keys import MemoryOnceKeys
 from receiver.stores.memory.quarantine import MemoryQuarantine
 from receiver.stores.memory.routing import MemoryRouting
+from receiver.stores.memory.schedules import MemorySchedules
 from receiver.stores.memory.search import MemorySearch
 from receiver.stores.memory.work import MemoryWork
 
 
-class MemoryQueue(MemoryRouting, MemoryClaims, MemoryLeases, MemoryHolds, MemoryOnceKeys):
+class MemoryQueue(MemoryRouting, MemoryClaims, MemoryLeases, MemoryHolds, MemoryOnceKeys, MemorySchedules):
     """A WorkQueue."""
 
     async def changed(self) -> None:

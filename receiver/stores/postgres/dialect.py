@@ -6,9 +6,12 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from itertools import chain
 
+from receiver.core.bulk import Imported
+from receiver.core.deliveries import Delivery
 from receiver.core.search import Phrase
 from receiver.core.types import HandlerName
 from receiver.errors import NoSearchIndex
+from receiver.stores.postgres.arrivals import insert_new
 from receiver.stores.postgres.statements import (
     claims,
     controls,
@@ -28,6 +31,7 @@ from receiver.stores.postgres.statements.locks import (
     LOCK_DELIVERIES,
     LOCK_HANDLERS,
 )
+from receiver.stores.postgres.statements.log import APPEND_TURN, SEQ_OF
 from receiver.stores.postgres.vectors import query
 from receiver.stores.sql.connection import SqlConnection, number
 from receiver.stores.sql.locks import Locks
@@ -115,6 +119,10 @@ def _as_expression(found: re.Match[str]) -> str:
 class PostgresLocks:
     """The Locks of transactions that run beside others."""
 
+    def log(self, connection: SqlConnection) -> None:
+        """Take the lock of everybody who stores deliveries."""
+        connection.execute(APPEND_TURN)
+
     def handlers(self, connection: SqlConnection, names: Collection[HandlerName]) -> None:
         """Take the locks of these handlers, by name."""
         if names:
@@ -150,6 +158,12 @@ def insert_with_ids(
     return list(chain.from_iterable(made.fetchall()))
 
 
+def insert_delivery(connection: SqlConnection, delivery: Delivery) -> int | None:
+    """Store a delivery and return its seq, None if its key is stored."""
+    new = insert_new(connection, [Imported(delivery, origin=delivery.origin)])
+    return number(connection, SEQ_OF, {"key": delivery.key}) if new else None
+
+
 def writes(locks: Locks) -> Writes:
     """Return all that writes, with these locks."""
     return Writes(
@@ -158,6 +172,7 @@ def writes(locks: Locks) -> Writes:
         routing=routing,
         insert=insert,
         insert_with_ids=insert_with_ids,
+        insert_delivery=insert_delivery,
         locks=locks,
         claims=claims,
         leases=leases,

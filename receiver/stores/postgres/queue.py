@@ -71,10 +71,10 @@ class PostgresQueue(SqlQueue):
         """Make work items and mark the batch as routed, unless another worker was first."""
         made = await super().route(batch, work, lease=lease, now=now)
         if made is not None:
-            await self._follow(batch.deliveries[-1].seq)
+            await self._keep_job_rows(batch.deliveries[-1].seq)
         return made
 
-    async def _follow(self, last_seq: int) -> None:
+    async def _keep_job_rows(self, last_seq: int) -> None:
         """Let the rows of jobs follow. If that fails, they follow later: what was routed is this worker's."""
         try:
             await self.database.call(lambda connection: self._jobs.follow(connection, last_seq))

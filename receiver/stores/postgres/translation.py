@@ -18,6 +18,7 @@ TABLES = (
     "marks",
     "once_keys",
     "quarantine",
+    "schedules",
     "schema_version",
     "words",
     "work_items",

@@ -210,7 +210,7 @@ def _heads(connection: SqlConnection) -> list[int]:
 
 
 def _first_place(table: CopiedTable) -> _Key:
-    return ("",) * len(table.key) if table.name in ("handlers", "once_keys") else (0,) * len(table.key)
+    return ("",) * len(table.key) if table.name in ("handlers", "schedules", "once_keys") else (0,) * len(table.key)
 
 
 def _placed(prefix: str, key: _Key) -> Values:

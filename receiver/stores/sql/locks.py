@@ -10,6 +10,9 @@ from receiver.stores.sql.connection import SqlConnection
 class Locks(Protocol):
     """Each lock is held until the transaction ends. Taking one that is held already does nothing."""
 
+    def log(self, connection: SqlConnection) -> None:
+        """Be alone in storing deliveries. It is the first lock of its transaction."""
+
     def handlers(self, connection: SqlConnection, names: Collection[HandlerName]) -> None:
         """Be alone with the lanes and the limits of these handlers."""
 
@@ -25,6 +28,9 @@ class Locks(Protocol):
 
 class NoLocks:
     """The Locks of a database that has one writer at a time."""
+
+    def log(self, connection: SqlConnection) -> None:
+        """Do nothing: a transaction is alone."""
 
     def handlers(self, connection: SqlConnection, names: Collection[HandlerName]) -> None:
         """Do nothing: a transaction is alone."""

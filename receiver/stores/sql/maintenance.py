@@ -28,6 +28,7 @@ class SqlMaintenance:
     def __init__(self, database: SqlDatabase, reads: Reads, writes: Writes) -> None:
         self.database = database
         self._reads = reads
+        self._writes = writes
         self._sql = writes.pruning
         self._forget_workers = writes.workers.FORGET_WORKERS
         self._locks = writes.locks
@@ -59,7 +60,11 @@ class SqlMaintenance:
                     # Somebody may have asked for a retry in the meantime.
                     still = self._reads.deliveries.still_prunable.format(conditions=conditions)
                     left = connection.execute(still, values | {"seqs": self._array(chosen)}).fetchall()
-                    self._remove(connection, [seq for seq, _ in left], now if rule.bodies else None)
+                    seqs = [seq for seq, _ in left]
+                    if rule.bodies:
+                        self._remove_bodies(connection, seqs, now)
+                    else:
+                        remove_deliveries(connection, self._writes, seqs)
                 count, size = len(left), sum(length for _, length in left)
             return Step(count, size, place if place < through else None)
 
@@ -113,15 +118,17 @@ class SqlMaintenance:
 
         return await self.database.call(step)
 
-    def _remove(self, connection: SqlConnection, seqs: Sequence[int], pruned_at: datetime | None) -> None:
-        """Remove bodies, and unless a moment is given the deliveries with all that hangs on them."""
+    def _remove_bodies(self, connection: SqlConnection, seqs: Sequence[int], pruned_at: datetime) -> None:
         chosen = {"seqs": self._array(seqs)}
         connection.execute(self._sql.REMOVE_BODIES, chosen)
-        if pruned_at is not None:
-            connection.execute(self._sql.NOTE_PRUNED, {**chosen, "now": to_micros(pruned_at)})
-            return
-        for statement in self._sql.REMOVE_ALL:
-            connection.execute(statement, chosen)
+        connection.execute(self._sql.NOTE_PRUNED, {**chosen, "now": to_micros(pruned_at)})
+
+
+def remove_deliveries(connection: SqlConnection, writes: Writes, seqs: Sequence[int]) -> None:
+    """Remove deliveries with all that hangs on them, inside a transaction."""
+    chosen = {"seqs": writes.dialect.array(seqs)}
+    for statement in (writes.pruning.REMOVE_BODIES, *writes.pruning.REMOVE_ALL):
+        connection.execute(statement, chosen)
 
 
 def _together(rows: SqlRows, limit: int) -> tuple[list[int], bool]:

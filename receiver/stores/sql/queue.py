@@ -17,23 +17,24 @@ from receiver.core.claims import (
 )
 from receiver.core.clock import from_micros, to_micros
 from receiver.core.deliveries import StoredDelivery
+from receiver.core.rules import later_work
 from receiver.core.types import DeliveryKey, HandlerName, HandlerSwitch, WorkerId, WorkState
 from receiver.core.work import NewWork
 from receiver.core.workers import WorkerSign
 from receiver.stores.sql.activity import PendingActivity
 from receiver.stores.sql.connection import SqlConnection, SqlDatabase, Values, number
 from receiver.stores.sql.rows import stored_delivery, written_limits
+from receiver.stores.sql.schedules import SqlSchedules
 from receiver.stores.sql.statements.columns import ROUTED
 from receiver.stores.sql.switches import switches
 from receiver.stores.sql.writes import Writes
 
 
-class SqlQueue:
+class SqlQueue(SqlSchedules):
     """A WorkQueue without `changed`, `enlist` and `expire_dead`: each kind of database does them in its own way."""
 
     def __init__(self, database: SqlDatabase, writes: Writes) -> None:
-        self.database = database
-        self._writes = writes
+        super().__init__(database, writes)
         self._array = writes.dialect.array
         self._activity = PendingActivity(writes.workers.COUNT_MINUTES, writes.dialect)
 
@@ -136,11 +137,20 @@ class SqlQueue:
         def write(connection: SqlConnection) -> Sequence[bool]:
             with self.database.transaction(connection):
                 held, batch = self._writes.settling.settle(connection, settlements)
+                self._make_later(connection, settlements, held)
                 written = self._activity.write_due(connection, batch, now)
             self._activity.committed(batch, written=written)
             return held
 
         return await self.database.call(write)
+
+    def _make_later(
+        self, connection: SqlConnection, settlements: Sequence[Settlement], held: Sequence[bool]
+    ) -> None:
+        """Make what the attempts that succeeded have asked for."""
+        if work := later_work(settlements, held):
+            now = max(one.attempt.ended_at for one in settlements)
+            self._writes.work_rows.make(connection, work, lease=None, now=now)
 
     async def sign_on(self, sign: WorkerSign, *, now: datetime) -> None:
         """Show that a worker lives, and write what is counted."""

@@ -27,6 +27,7 @@ from receiver.stores.sql.narrowing import among_few, among_few_work
 from receiver.stores.sql.paging import start_reading
 from receiver.stores.sql.rows import attempt, delivery_summary, headers_of, work_summary, worker_report
 from receiver.stores.sql.statements.reads import Reads
+from receiver.stores.sql.statements.schedules import ALL_NOTED
 from receiver.stores.sql.switches import switches
 
 PAGE_SIZE = 500
@@ -207,7 +208,7 @@ class SqlReports(FeedReports, JobReports, ActionReports):
         raise UnknownRequest(f"there is no request {request_id} in quarantine")
 
     async def handlers(self, *, count_done: bool = True) -> Sequence[HandlerReport]:
-        """Return every handler that has work items or a switch."""
+        """Return every handler that has work items, a switch or a schedule."""
         return await self.database.call(lambda connection: self._handlers(connection, count_done=count_done))
 
     async def handler_names(self) -> Sequence[HandlerName]:
@@ -263,7 +264,8 @@ class SqlReports(FeedReports, JobReports, ActionReports):
             oldest = min((moment for moment in since if moment is not None), default=None)
             age = None if oldest is None else max(timedelta(0), now - from_micros(oldest))
             paused = [name for name, to in switches(connection).items() if to is HandlerSwitch.PAUSED]
-            return Backlog(new, waiting, running, age, tuple(sorted(paused)), lost)
+            next_runs = {name: from_micros(at) for name, _, at in connection.execute(ALL_NOTED)}
+            return Backlog(new, waiting, running, age, tuple(sorted(paused)), lost, next_runs)
 
         return await self.database.call(read)
 
@@ -293,9 +295,11 @@ class SqlReports(FeedReports, JobReports, ActionReports):
         for name, state, count in connection.execute(health.counts if count_done else health.counts_but_done):
             counts.setdefault(name, {})[WorkState(state)] = count
         off = switches(connection)
+        scheduled = {name: (schedule, from_micros(at)) for name, schedule, at in connection.execute(ALL_NOTED)}
         reports = []
-        for name in sorted(counts.keys() | off.keys()):
+        for name in sorted(counts.keys() | off.keys() | scheduled.keys()):
             error = connection.execute(health.latest_error, {"handler": name}).fetchone() or (None, None)
+            schedule, next_run = scheduled.get(name, (None, None))
             reports.append(
                 HandlerReport(
                     name=name,
@@ -304,6 +308,8 @@ class SqlReports(FeedReports, JobReports, ActionReports):
                     last_error=error[0],
                     latency=_median(connection, health.latest_attempts, name) if count_done else None,
                     failed_id=error[1],
+                    schedule=schedule,
+                    next_run=next_run,
                 )
             )
         return reports

@@ -27,7 +27,7 @@ class RoutingStatements(Protocol):
     ADVANCE_ROUTED: str
     """Mark deliveries as routed `:through` a seq, if the mark is still at `:after`.
 
-    Where a store may have lost some since, none is marked unless it has all `:seqs` with their `:keys`.
+    A store that may lose some of what was read marks none unless it has all `:seqs` with their `:keys`.
     """
     UNROUTED: str
     """Size and columns of the deliveries behind `:after`, at most `:limit`, and perhaps only about `:max_bytes`."""
@@ -130,7 +130,7 @@ def _new_row(one: NewWork, state: WorkState, lease: Lease | None, now: datetime)
     hold = one.hold
     return (
         *(one.seq, one.handler, state, int(running), int(running and one.starts), one.trigger),
-        to_micros(now) if state is WorkState.WAITING else None,
+        to_micros(one.due_at or now) if state is WorkState.WAITING else None,
         to_micros(holder.until) if holder else None,
         to_micros(hold.look_at) if hold and state is WorkState.HELD else None,
         to_micros(hold.until) if hold else None,

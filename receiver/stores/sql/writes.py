@@ -1,15 +1,20 @@
 """What a kind of database writes: its own statements, and the shared algorithms over them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from receiver.core.deliveries import Delivery
 from receiver.stores.sql.claims import Claims, ClaimStatements
+from receiver.stores.sql.connection import SqlConnection
 from receiver.stores.sql.dialect import Dialect
 from receiver.stores.sql.inserting import Insert
 from receiver.stores.sql.locks import Locks
 from receiver.stores.sql.moments import LatestMoment, MomentStatements
 from receiver.stores.sql.settling import SettlingAlgorithm, SettlingStatements
 from receiver.stores.sql.work_rows import InsertWithIds, RoutingStatements, WorkRows
+
+InsertDelivery = Callable[[SqlConnection, Delivery], int | None]
+"""Stores a delivery inside a transaction and returns its seq, None if its key is stored."""
 
 
 class LeaseStatements(Protocol):
@@ -102,6 +107,7 @@ class Writes:
         routing: RoutingStatements,
         insert: Insert,
         insert_with_ids: InsertWithIds,
+        insert_delivery: InsertDelivery,
         locks: Locks,
         claims: ClaimStatements,
         leases: LeaseStatements,
@@ -114,6 +120,7 @@ class Writes:
     ) -> None:
         self.dialect = dialect
         self.locks = locks
+        self.insert_delivery = insert_delivery
         self.routing = routing
         self.leases = leases
         self.holds = holds

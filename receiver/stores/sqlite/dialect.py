@@ -5,11 +5,14 @@ import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+from receiver.core.clock import to_micros
+from receiver.core.deliveries import Delivery
 from receiver.core.search import Phrase
 from receiver.errors import ConfigurationError, NoSearchIndex
 from receiver.stores.sql.connection import SqlConnection, number
 from receiver.stores.sql.inserting import insert
 from receiver.stores.sql.locks import NoLocks
+from receiver.stores.sql.rows import headers_text
 from receiver.stores.sql.statements.reads import Reads
 from receiver.stores.sql.writes import Writes
 from receiver.stores.sqlite.statements import (
@@ -26,6 +29,7 @@ from receiver.stores.sqlite.statements import (
     settling,
     workers,
 )
+from receiver.stores.sqlite.statements.log import HAS_DELIVERY, INSERT_DELIVERY, insert_bodies
 
 
 class SqliteDialect:
@@ -116,12 +120,29 @@ def insert_with_ids(
 
 DIALECT = SqliteDialect()
 READS = Reads(DIALECT)
+
+
+def insert_delivery(connection: SqlConnection, delivery: Delivery) -> int | None:
+    """Store a delivery and return its seq, None if its key is stored.
+
+    The newest keys are not in memory here, as in `DeliveryKeys`, so those that were not moved are read one by one.
+    """
+    if connection.execute(HAS_DELIVERY, {"key": delivery.key}).fetchone() is not None:
+        return None
+    fields = (delivery.key, delivery.type, delivery.job_id, delivery.webhook_id, delivery.success)
+    row = (*fields, to_micros(delivery.received_at), len(delivery.body), delivery.origin)
+    (seq,) = connection.execute(INSERT_DELIVERY, row).fetchone()
+    connection.execute(insert_bodies(1), (seq, headers_text(delivery.headers), delivery.body))
+    return int(seq)
+
+
 WRITES = Writes(
     DIALECT,
     moments=moments,
     routing=routing,
     insert=insert,
     insert_with_ids=insert_with_ids,
+    insert_delivery=insert_delivery,
     locks=NoLocks(),
     claims=claims,
     leases=leases,

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from receiver.core.quarantine import Quarantined
+from receiver.core.schedules import PlannedRun
 from receiver.core.types import HandlerSwitch
 from receiver.web.console.filters import PAGE_SIZE
 from tests.doubles import NOON, body_of, delivery
@@ -55,6 +56,16 @@ async def test_a_store_that_does_not_exist_is_told(browse: MakeBrowser) -> None:
 
     assert answer.status_code in (200, 503)  # a store in memory exists at once
     assert "no database yet" in answer.text or "No delivery has come yet" in answer.text
+
+
+async def test_a_handler_with_a_schedule_shows_its_next_run(browser: Browser, opened: Opened) -> None:
+    """In the listing and on its own page, before it has had any work."""
+    await opened.queue.follow_schedules([PlannedRun(ONE, "cron 0 9 * * 1 UTC", NOON)], now=NOON)
+
+    for path in ("/handlers", f"/handlers/{ONE}"):
+        page = await browser.page(path)
+        assert "cron 0 9 * * 1 UTC" in page
+        assert f'title="{NOON:%Y-%m-%d %H:%M:%S} UTC"' in page
 
 
 async def test_all_is_well_until_something_is_dead(browser: Browser, opened: Opened) -> None:

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from receiver.core.clock import Clock
+from receiver.core.cron_runs import last_runs, next_run
 from receiver.core.log_lines import event_log
 from receiver.service.emulator.activity import Activity
 from receiver.service.emulator.ids import IdSource
@@ -20,7 +21,7 @@ from receiver.service.emulator.monitors.checks import CheckRunner
 from receiver.service.emulator.monitors.estimates import credits_of_check
 from receiver.service.emulator.monitors.ports import CheckAccount
 from receiver.service.emulator.monitors.records import new_check, written
-from receiver.service.emulator.monitors.runs import LONGEST_JITTER, interval_of, jitter_of, last_runs, next_run
+from receiver.service.emulator.monitors.runs import LONGEST_JITTER, interval_of, jitter_of
 from receiver.service.emulator.monitors.table import MonitorRow, MonitorTable
 from receiver.service.emulator.scrapes import Json
 from receiver.service.emulator.state.database import StateDatabase, StateUnwritable

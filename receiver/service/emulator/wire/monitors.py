@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from receiver.requests.cron import Cron
+from receiver.core.cron import Cron
 from receiver.requests.monitors import SearchTarget
 from receiver.requests.schedules import Schedule, cron_of
 from receiver.requests.webhooks import Operation

@@ -37,6 +37,8 @@ SELECT key FROM made
 """
 """Store deliveries whose keys are not stored; of several with one key the first. Returns the new keys."""
 
+SEQ_OF = "SELECT seq FROM deliveries WHERE key = :key"
+
 KEPT = """
 SELECT d.key, d.seq, d.size, b.body, b.coding FROM deliveries AS d LEFT JOIN bodies AS b ON b.seq = d.seq
 WHERE d.key = ANY(:keys) ORDER BY d.seq FOR NO KEY UPDATE OF d

@@ -109,6 +109,7 @@ COPIED = (
             "error",
         ),
     ),
+    CopiedTable("schedules", ("handler",), ("schedule", "next_at")),
     CopiedTable("once_keys", ("handler", "key"), ("asked_at", "expires_at")),
 )
 """`heads_lane` is left to `HEADS`: no lane may have two heads, and pages are read at different times."""

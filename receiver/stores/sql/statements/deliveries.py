@@ -127,7 +127,8 @@ class DeliveryStatements:
             SELECT minute, CAST(sum(count) AS bigint) FROM (
                 SELECT minute, count FROM arrival_minutes
                 UNION ALL
-                SELECT received_at / 60000000 AS minute, 1 AS count FROM deliveries WHERE seq > ({SUMMED})
+                SELECT received_at / 60000000 AS minute, 1 AS count FROM deliveries
+                WHERE seq > ({SUMMED}) AND origin <> 'schedule'
             ) AS parts
             WHERE minute >= :since GROUP BY minute
         """

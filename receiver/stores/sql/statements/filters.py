@@ -6,7 +6,7 @@ from receiver.core.clock import to_micros
 from receiver.core.deliveries import DeliveryFilter
 from receiver.core.quarantine import QuarantineFilter
 from receiver.core.search import parse_query
-from receiver.core.types import DeliveryState, WorkState, glob_list
+from receiver.core.types import DeliveryState, Origin, WorkState, glob_list
 from receiver.core.work import NO_REASON, WorkFilter
 from receiver.core.work_states import ENDED
 from receiver.stores.sql.connection import Values
@@ -218,6 +218,8 @@ class Filters:
             conditions.append(("AND d.received_at >= :since", "since", to_micros(wanted.since)))
         if wanted.until is not None:
             conditions.append(("AND d.received_at < :until", "until", to_micros(wanted.until)))
+        if isinstance(wanted, DeliveryFilter) and not wanted.selects_runs:
+            conditions.append(("AND d.origin <> :run", "run", Origin.SCHEDULE.value))
         return conditions
 
 

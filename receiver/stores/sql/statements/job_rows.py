@@ -12,7 +12,8 @@ WHERE seq > :after AND seq <= :through AND job_id IS NOT NULL GROUP BY job_id
 
 COUNT_NEXT = """
 INSERT INTO arrival_minutes (minute, count)
-SELECT received_at / 60000000, count(*) FROM deliveries WHERE seq > :after AND seq <= :through GROUP BY 1
+SELECT received_at / 60000000, count(*) FROM deliveries
+WHERE seq > :after AND seq <= :through AND origin <> 'schedule' GROUP BY 1
 ON CONFLICT (minute) DO UPDATE SET count = arrival_minutes.count + excluded.count
 """
 """A minute is a whole number of microseconds, and integers divide without a rest in both dialects."""

@@ -14,7 +14,7 @@ ADVANCE_SUMMED = "UPDATE marks SET value = :through WHERE name = 'summed'"
 # Acks wait for these. To group 256 deliveries of the same minute takes 16 steps for each, and this takes 10.
 SPAN_OF_NEXT = """
 SELECT min(received_at) / 60000000, max(received_at) / 60000000, count(*) FROM deliveries
-WHERE seq > :after AND seq <= :through
+WHERE seq > :after AND seq <= :through AND origin <> 'schedule'
 """
 ADD_TO_MINUTE = """
 INSERT INTO arrival_minutes (minute, count) VALUES (?, ?)

@@ -1,5 +1,7 @@
 """The SQL of appending, and of bringing deliveries in from outside."""
 
+from receiver.stores.sqlite.statements.delivery_keys import HAS_KEY
+
 _DELIVERY_ROW = "(?, ?, ?, ?, ?, ?, ?, ?)"
 _BODY_ROW = "(?, ?, ?)"
 _IMPORTED_ROW = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -26,6 +28,13 @@ def import_deliveries(rows: int) -> str:
         + ", ".join([_IMPORTED_ROW] * rows)
     )
 
+
+HAS_DELIVERY = f"SELECT 1 FROM deliveries AS d WHERE {HAS_KEY}"
+
+INSERT_DELIVERY = """
+INSERT INTO deliveries (key, type, job_id, webhook_id, success, received_at, size, origin)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING seq
+"""
 
 COUNT_DUPLICATE = "UPDATE deliveries SET duplicates = duplicates + 1 WHERE seq = ?"
 

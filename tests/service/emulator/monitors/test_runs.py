@@ -4,7 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from receiver.service.emulator.monitors.runs import LONGEST_JITTER, interval_of, jitter_of, last_runs, next_run
+from receiver.core.cron_runs import last_runs, next_run
+from receiver.service.emulator.monitors.runs import LONGEST_JITTER, interval_of, jitter_of
 
 BERLIN, LONDON, LORD_HOWE, HAVANA, APIA = (
     "Europe/Berlin",

@@ -109,13 +109,17 @@ class Cron:
         """Return the runs of a day in minutes since midnight, the first one first."""
         return sorted(60 * hour + minute for hour in self.hours for minute in self.minutes)
 
+    def has_days(self) -> bool:
+        """Tell whether some year has such a day."""
+        return bool(self._calendar_days())
+
     def require_valid(self) -> None:
         """Raise a ValueError if no year has a run, or if two runs come too soon after each other.
 
         The service also asks for a run within a year from now. This depends on the day and is left to the service.
         """
         calendar_days = self._calendar_days()
-        if not calendar_days:
+        if not self.has_days():
             raise ValueError("there is no such day: a run needs its day, its month and its weekday together")
         times = [timedelta(minutes=minute) for minute in self.times_of_day()]
         if self._runs_two_days_in_turn(calendar_days):
