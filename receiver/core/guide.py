@@ -12,6 +12,7 @@ TOPICS = (
     "handlers",
     "retries",
     "order",
+    "schedules",
     "testing",
     "replay",
     "emulator",
