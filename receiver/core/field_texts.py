@@ -13,10 +13,15 @@ def field_texts(declared: type) -> dict[str, str]:
     A field of a subclass replaces one of the same name.
     """
     texts: dict[str, str] = {}
-    for one in reversed(declared.__mro__):
-        if one.__module__.startswith("receiver."):
-            texts |= dict(_texts(one))
-    return texts
+    for base in _bases(declared):
+        if isinstance(base, type) and base.__module__.startswith("receiver."):
+            texts |= field_texts(base)
+    return texts | dict(_texts(declared))
+
+
+def _bases(declared: type) -> tuple[object, ...]:
+    """Return the bases as they are written. A TypedDict is a subclass of `dict` alone, whatever its bases are."""
+    return getattr(declared, "__orig_bases__", declared.__bases__)
 
 
 def _texts(declared: type) -> Iterator[tuple[str, str]]:
