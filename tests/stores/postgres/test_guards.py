@@ -20,7 +20,15 @@ from receiver.core.work import NewWork
 from receiver.errors import StoreError, UnknownRequest
 from receiver.stores.postgres import controls as postgres_controls
 from receiver.stores.postgres.controls import PostgresControls
-from receiver.stores.postgres.dialect import DIALECT, READS, WRITES, PostgresLocks, insert, insert_with_ids
+from receiver.stores.postgres.dialect import (
+    DIALECT,
+    READS,
+    WRITES,
+    PostgresLocks,
+    insert,
+    insert_delivery,
+    insert_with_ids,
+)
 from receiver.stores.postgres.maintenance import PostgresMaintenance
 from receiver.stores.postgres.statements import (
     claims,
@@ -79,7 +87,14 @@ def without(guard: str, *names: str) -> Writes:
         changed = {name: vars(module)[name].replace(guard, "") for name in names if name in vars(module)}
         assert all(text != vars(module)[name] for name, text in changed.items()), f"{names} have no {guard}"
         weak[part] = SimpleNamespace(**{**vars(module), **changed})
-    return Writes(DIALECT, insert=insert, insert_with_ids=insert_with_ids, locks=PostgresLocks(), **weak)
+    return Writes(
+        DIALECT,
+        insert=insert,
+        insert_with_ids=insert_with_ids,
+        insert_delivery=insert_delivery,
+        locks=PostgresLocks(),
+        **weak,
+    )
 
 
 @pytest.fixture
