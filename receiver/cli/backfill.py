@@ -11,7 +11,14 @@ import click
 
 from receiver.cli.common.confirm import agreed, say, to_its_end
 from receiver.cli.common.exit_codes import FAILED, OK
-from receiver.cli.common.filter_options import json_option, moment, plan_options, store_option, text
+from receiver.cli.common.filter_options import (
+    in_time_of_store,
+    json_option,
+    moment,
+    plan_options,
+    store_option,
+    text,
+)
 from receiver.cli.common.output import note, write_json
 from receiver.cli.common.progress import progress
 from receiver.cli.common.recording import recording
@@ -75,6 +82,7 @@ class Compared:
 @plan_options
 @json_option
 @store_option
+@in_time_of_store
 def backfill(
     job_ids: tuple[str, ...],
     since: datetime | None,

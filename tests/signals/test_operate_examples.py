@@ -4,6 +4,7 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,10 @@ class ReplicatedReports(FakeReports):
 
 async def exposed() -> Labels:
     """Return every metric of a web process and of a worker, with its labels and their values."""
-    with IntakeMetrics(Figures()) as intake, WorkMetrics([INDEX], reader(ReplicatedReports(BACKLOG))) as work:
+    with (
+        IntakeMetrics(Figures()) as intake,
+        WorkMetrics([INDEX], reader(ReplicatedReports(replace(BACKLOG, next_runs={INDEX: NOON})))) as work,
+    ):
         accepted()
         duplicated(conflict=True)
         intake.stopwatch()(200)

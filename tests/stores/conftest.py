@@ -53,7 +53,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "receiver.db"
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
+@pytest.fixture(params=["memory", "sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
 def store(request: pytest.FixtureRequest, path: Path) -> Store:
     """Each kind of store, empty."""
     match request.param:

@@ -39,7 +39,7 @@ def text(value: str) -> str:
 
 
 def moment(value: str) -> datetime | str:
-    """Accept a moment. One that depends on now stays as it is written, for `_in_time_of`."""
+    """Accept a moment. One that depends on now stays as it is written, for `in_time_of_store`."""
     try:
         found = parse_moment(value, SystemClock().now())
     except ValueError as exc:
@@ -85,14 +85,20 @@ def store_option(command: Command) -> Command:
 def span_options(command: Command) -> Command:
     """Add `--since` and `--until`."""
 
-    @functools.wraps(command)
-    def spanned(*args: Any, **kwargs: Any) -> Any:
-        return command(*args, **_in_time_of(kwargs.get("store"), kwargs))
-
-    decorated: Command = spanned
+    decorated = in_time_of_store(command)
     for option in reversed(_SPAN):
         decorated = option(decorated)
     return decorated
+
+
+def in_time_of_store(command: Command) -> Command:
+    """Give a command its moments by the clock of the store: `--since 2h` is two hours before the store's now."""
+
+    @functools.wraps(command)
+    def given_moments(*args: Any, **kwargs: Any) -> Any:
+        return command(*args, **_in_time_of(kwargs.get("store"), kwargs))
+
+    return given_moments
 
 
 def list_limit_option(command: Command) -> Command:

@@ -1,6 +1,6 @@
 """`receiver events prune`: delete old events, or only their bodies."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 
@@ -12,7 +12,7 @@ from receiver.cli.common.exit_codes import FAILED, OK
 from receiver.cli.common.filter_options import duration, plan_options, store_option, text
 from receiver.cli.common.output import note
 from receiver.cli.common.progress import progress
-from receiver.cli.common.recording import ActionCount, recording
+from receiver.cli.common.recording import recording
 from receiver.cli.common.store import configured_store, maintain, open_controls
 from receiver.core.bulk import DeliveryPlan
 from receiver.core.clock import Clock, iso
@@ -21,6 +21,7 @@ from receiver.core.retention import PruneRule, Step
 from receiver.core.sizes import shown_size
 from receiver.core.text import counted
 from receiver.core.types import DeliveryState
+from receiver.errors import StoreError
 from receiver.settings import Settings, load_settings
 
 MAX_ITEMS = 100
@@ -79,38 +80,56 @@ def prune(
         return OK
     if not agreed(f"Delete {counted(plan.count, what)}?", yes=yes):
         return FAILED
-    count, deleted = maintain(settings, partial(_recorded, settings=settings, rule=rule, plan=plan))
-    say(f"deleted {counted(count, what)}, {shown_size(deleted)}")
+    pruned = maintain(settings, partial(_prune, settings=settings, rule=rule, plan=plan))
+    say(f"deleted {counted(pruned.count, what)}, {shown_size(pruned.size)}")
     return OK
 
 
-async def _recorded(
+@dataclass(slots=True)
+class _Pruned:
+    """What was deleted so far."""
+
+    count: int = 0
+    size: int = 0
+
+
+async def _prune(
     maintenance: Maintenance, clock: Clock, *, settings: Settings, rule: PruneRule, plan: DeliveryPlan
-) -> tuple[int, int]:
-    """Prune, and record it."""
+) -> _Pruned:
+    """Prune, and record it afterwards: a full disk has room for the record only then."""
+    pruned = _Pruned()
+    try:
+        await _carry_out(maintenance, clock, rule, plan, pruned)
+    finally:
+        if pruned.count:
+            await _record(settings, rule, plan, pruned.count)
+    return pruned
+
+
+async def _record(settings: Settings, rule: PruneRule, plan: DeliveryPlan, count: int) -> None:
     what = f"{'bodies of events' if rule.bodies else 'events'} that arrived before {iso(rule.before)}"
     kinds = [f"{name} {value}" for name, value in (("type", rule.type), ("state", rule.state)) if value]
-    about = ", ".join([what, *kinds])
-    async with (
-        open_controls(settings) as controls,
-        recording(controls, configured_store(settings), "prune", about, planned=plan.count) as recorded,
-    ):
-        return await _carry_out(maintenance, clock, rule, plan, recorded)
+    about, store = ", ".join([what, *kinds]), configured_store(settings)
+    try:
+        async with (
+            open_controls(settings) as controls,
+            recording(controls, store, "prune", about, planned=plan.count) as recorded,
+        ):
+            await recorded.add(seen=count, changed=count)
+    except StoreError as exc:
+        note(f"the list of actions does not have this one: {exc}")
 
 
 async def _carry_out(
-    maintenance: Maintenance, clock: Clock, rule: PruneRule, plan: DeliveryPlan, recorded: ActionCount
-) -> tuple[int, int]:
+    maintenance: Maintenance, clock: Clock, rule: PruneRule, plan: DeliveryPlan, pruned: _Pruned
+) -> None:
     """Prune step by step. A stop lets the step at hand finish, and counts it."""
-    count = deleted = 0
     after: int | None = 0
 
     async def step(place: int) -> Step:
-        nonlocal count, deleted
         done = await maintenance.prune(rule, after=place, limit=MAX_ITEMS, now=clock.now())
-        count, deleted = count + done.count, deleted + done.size
-        if done.count:
-            await recorded.add(seen=done.count, changed=done.count)
+        pruned.count += done.count
+        pruned.size += done.size
         return done
 
     try:
@@ -120,11 +139,10 @@ async def _carry_out(
                 after = done.after
                 if done.count:
                     await clock.sleep(_PAUSE)
-                if count < plan.count:
+                if pruned.count < plan.count:
                     advance(done.count)
     except BaseException:
-        note(f"stopped: {count:,} of {plan.count:,} were deleted; the same command goes on with the rest")
+        note(f"stopped: {pruned.count:,} of {plan.count:,} were deleted; the same command goes on with the rest")
         raise
     while await maintenance.reclaim(MAX_BYTES):
         await clock.sleep(_PAUSE)
-    return count, deleted
