@@ -8,6 +8,7 @@ from receiver.core.activity import ActivityCount
 from receiver.core.bulk import Cursor, DeliveryPlan, WorkPlan
 from receiver.core.deliveries import DeliveryDetail, DeliveryFilter, DeliverySummary, FeedPage, StoredDelivery
 from receiver.core.jobs import JobDetail, JobFilter, JobSummary
+from receiver.core.listing_pages import ListingPage
 from receiver.core.quarantine import Quarantined, QuarantinedSummary, QuarantineFilter
 from receiver.core.recorded_actions import RecordedAction
 from receiver.core.search import SearchReach
@@ -24,6 +25,14 @@ class DeliveryReader(Protocol):
         """Yield the wanted deliveries, the newest first, in flat memory.
 
         `before` is a seq: only earlier deliveries come, such as those of the next page.
+        """
+
+    async def delivery_page(
+        self, wanted: DeliveryFilter, *, examine: int, before: int | None = None
+    ) -> ListingPage[DeliverySummary]:
+        """Return the newest wanted deliveries that a short look finds.
+
+        It examines at most `examine` deliveries, or more only where an index finds all that can match.
         """
 
     async def plan(
@@ -96,6 +105,11 @@ class WorkReader(Protocol):
 
     def work_items(self, wanted: WorkFilter, *, before: int | None = None) -> AsyncIterator[WorkSummary]:
         """Yield the wanted work items, the newest first, in flat memory; with `before` those with a lower id."""
+
+    async def work_page(
+        self, wanted: WorkFilter, *, examine: int, before: int | None = None
+    ) -> ListingPage[WorkSummary]:
+        """Return the newest wanted work items that a short look finds, as `delivery_page` does."""
 
     async def work_item(self, work_id: int) -> WorkDetail:
         """Return a work item with its attempts, or raise UnknownWork."""
