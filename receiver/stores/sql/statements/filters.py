@@ -12,7 +12,7 @@ from receiver.core.work import NO_REASON, WorkFilter
 from receiver.core.work_states import ENDED
 from receiver.stores.sql.connection import Values
 from receiver.stores.sql.dialect import Dialect
-from receiver.stores.sql.statements.columns import ROUTED, in_states
+from receiver.stores.sql.statements.columns import ONE_BY_ONE, ROUTED, in_states
 from receiver.stores.sql.statements.deliveries import (
     FAILED,
     INDEXED,
@@ -30,6 +30,8 @@ _Condition = tuple[str, str, object]
 """A condition, and the name and value of its only placeholder."""
 
 _ITS_WORK = "SELECT 1 FROM work_items AS w WHERE w.delivery_seq = d.seq"
+
+_ITS_DELIVERY = "SELECT 1 FROM deliveries AS d WHERE d.seq = w.delivery_seq"
 
 _LISTED_BY_INDEX = {WorkState.DEAD: "work_dead", WorkState.SKIPPED: "work_skipped"}
 """The states whose index has the order of a listing."""
@@ -65,9 +67,11 @@ class Filters:
             DeliveryState.DONE: f"{routed} AND NOT EXISTS ({_ITS_WORK} AND NOT {in_states(peaceful, 'w.state')})",
         }
 
-    def delivery_listing(self, wanted: DeliveryFilter, narrower: str = "") -> tuple[str, Values]:
+    def delivery_listing(
+        self, wanted: DeliveryFilter, narrower: str = "", *, one_by_one: str = ""
+    ) -> tuple[str, Values]:
         """Return a listing; the values `before`, `rows` and those of `narrower` are still missing."""
-        sql, values = _joined(self._of_delivery(wanted) + self._of_its_work(wanted))
+        sql, values = _joined(self._of_delivery(wanted) + self._of_its_work(wanted, one_by_one))
         sql = f"{sql} {narrower}"
         state = ""
         if wanted.state is not None:
@@ -80,7 +84,7 @@ class Filters:
     def delivery_page(self, wanted: DeliveryFilter, narrower: str = "") -> tuple[PageStatements, Values]:
         """Return the statements of a page, and the values of its listing."""
         seq = "d.seq" if wanted.text is None else self._dialect.words_seq
-        listing, values = self.delivery_listing(wanted, f"{narrower} AND {seq} >= :through")
+        listing, values = self.delivery_listing(wanted, f"{narrower} AND {seq} >= :through", one_by_one=ONE_BY_ONE)
         condition, end_values = "", Values()
         if wanted.text is not None:
             end_values["text"] = values["text"]
@@ -92,20 +96,20 @@ class Filters:
     def work_listing(self, wanted: WorkFilter, narrower: str = "") -> tuple[str, Values]:
         """Return a listing; the values `before`, `rows` and those of `narrower` are still missing."""
         sql, values = _joined(self._of_work(wanted))
-        index = ""
-        if wanted.state in _LISTED_BY_INDEX:
-            index = self._dialect.by_index(_LISTED_BY_INDEX[wanted.state])
-            narrower += f" AND w.state = '{wanted.state}'"  # a value would not fit the index
-        return WorkStatements.listing.format(index=index, conditions=f"{sql} {narrower}"), values
+        index, condition = self._listed_by_index(wanted)
+        return WorkStatements.listing.format(index=index, conditions=f"{sql} {narrower} {condition}"), values
 
     def work_page(self, wanted: WorkFilter, narrower: str = "") -> tuple[PageStatements, Values]:
         """Return the statements of a page, and the values of its listing."""
-        listing, values = self.work_listing(wanted, f"{narrower} AND w.id >= :through")
-        index, condition, end_values = "", "", Values()
-        if wanted.state in _LISTED_BY_INDEX:
-            index = self._dialect.by_index(_LISTED_BY_INDEX[wanted.state])
-            condition = f"AND w.state = '{wanted.state}'"
-        elif wanted.action is not None:
+        of_item, values = _joined(self._of_item(wanted))
+        of_delivery, others = _joined(self._of_delivery(wanted))
+        if of_delivery:
+            of_delivery = f"AND EXISTS ({_ITS_DELIVERY} {of_delivery} {ONE_BY_ONE})"
+        index, condition = self._listed_by_index(wanted)
+        conditions = f"{of_item} {of_delivery} {narrower} {condition} AND w.id >= :through"
+        listing, values = WorkStatements.listing.format(index=index, conditions=conditions), values | others
+        end_values = Values()
+        if not condition and wanted.action is not None:
             condition, end_values["action"] = "AND w.action_id = :action", wanted.action
         end = WorkStatements.end.format(index=index, conditions=condition)
         return PageStatements(listing, LAST_WORK, end, end_values), values
@@ -205,6 +209,13 @@ class Filters:
             found.append((WorkStatements.ids_of_job, {"job_id": wanted.job_id}))
         return found
 
+    def _listed_by_index(self, wanted: WorkFilter) -> tuple[str, str]:
+        """Return the index that has the order of a listing, and the condition of its rows; "" for none."""
+        if wanted.state not in _LISTED_BY_INDEX:
+            return "", ""
+        # A value would not fit the index.
+        return self._dialect.by_index(_LISTED_BY_INDEX[wanted.state]), f"AND w.state = '{wanted.state}'"
+
     def _with_handlers(self, condition: str, wanted: DeliveryFilter | WorkFilter) -> list[_Condition]:
         """Return a condition that has `_handler_condition` in it, with the patterns as its values."""
         patterns = map(self._dialect.pattern, glob_list(wanted.handler) or ("*",))
@@ -214,10 +225,11 @@ class Filters:
         count = len(glob_list(wanted.handler)) or 1
         return "(" + " OR ".join(self._dialect.glob(column, f"handler{at}") for at in range(count)) + ")"
 
-    def _of_its_work(self, wanted: DeliveryFilter) -> list[_Condition]:
+    def _of_its_work(self, wanted: DeliveryFilter, one_by_one: str = "") -> list[_Condition]:
         if wanted.handler is None and not wanted.failed:
             return []
-        return self._with_handlers(f"AND EXISTS ({_ITS_WORK} AND {self._work_condition(wanted)})", wanted)
+        its_work = f"{_ITS_WORK} AND {self._work_condition(wanted)} {one_by_one}"
+        return self._with_handlers(f"AND EXISTS ({its_work})", wanted)
 
     def _of_its_words(self, wanted: DeliveryFilter) -> list[_Condition]:
         if wanted.text is None:
@@ -230,7 +242,10 @@ class Filters:
         return failed + self._handler_condition(wanted)
 
     def _of_work(self, wanted: WorkFilter) -> list[_Condition]:
-        conditions = self._of_delivery(wanted)
+        return self._of_delivery(wanted) + self._of_item(wanted)
+
+    def _of_item(self, wanted: WorkFilter) -> list[_Condition]:
+        conditions: list[_Condition] = []
         if wanted.handler is not None:
             conditions += self._with_handlers(f"AND {self._handler_condition(wanted)}", wanted)
         if wanted.state is not None:
