@@ -32,7 +32,8 @@ class DeliveryReader(Protocol):
     ) -> ListingPage[DeliverySummary]:
         """Return the newest wanted deliveries that a short look finds.
 
-        It examines at most `examine` deliveries, or more only where an index finds all that can match.
+        It examines at most `examine` deliveries, with `text` of those that have the words. It examines more only
+        where an index finds all that can match.
         """
 
     async def plan(

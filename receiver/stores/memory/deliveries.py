@@ -16,6 +16,7 @@ from receiver.core.types import OPEN_DELIVERIES, DeliveryKey, HandlerName, Origi
 from receiver.errors import UnknownDelivery
 from receiver.stores.memory.face import MemoryFace
 from receiver.stores.memory.listing import delivery_summary, look_end, newest, page_until, work_summary
+from receiver.stores.memory.search import has_words
 from receiver.stores.prefixes import candidates
 
 
@@ -33,9 +34,9 @@ class MemoryDeliveries(MemoryFace):
         self, wanted: DeliveryFilter, *, examine: int, before: int | None = None
     ) -> ListingPage[DeliverySummary]:
         """Return the newest wanted deliveries that a short look finds."""
-        received = {seq: one.delivery.received_at for seq, one in self.state.deliveries.items()}
-        end = look_end(received, before, examine)
         found = (summary for _, summary in newest(self.state, wanted, before=before))
+        examined = (one for one in self.state.deliveries.values() if has_words(self.state, one.seq, wanted))
+        end = look_end({one.seq: one.delivery.received_at for one in examined}, before, examine)
         return page_until(end, found, wanted.limit, lambda one: one.seq)
 
     async def plan(
