@@ -47,6 +47,21 @@ async def test_jobs_go_on_behind_the_seq_of_their_last_delivery(opened: Opened) 
     assert [one.job_id for one in (*first, *rest)] == ["c", "a", "b"]
 
 
+async def test_jobs_end_with_the_seq_of_a_last_delivery(opened: Opened) -> None:
+    """A job counts where its last delivery is, however many it has before."""
+    await opened.add(*(delivery(f"k{number}", job_id=job) for number, job in enumerate("abacda")))
+    end = await opened.reports.look_end(examine=3)
+    assert end is not None
+
+    near = [one async for one in opened.reports.jobs(JobFilter(), through=end.place)]
+    far = [one async for one in opened.reports.jobs(JobFilter(), before=end.place)]
+
+    assert [one.job_id for one in near] == ["a", "d", "c"]
+    assert [one.job_id for one in far] == ["b"]
+    assert near[0].deliveries == 3
+    assert await opened.reports.look_end(examine=3, before=end.place) is None
+
+
 async def test_requests_in_quarantine_go_on_behind_an_id(opened: Opened) -> None:
     for number in range(3):
         await opened.log.quarantine(Quarantined(NOON, "malformed", f"no {number}", None, (), b""))

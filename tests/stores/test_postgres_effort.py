@@ -136,11 +136,12 @@ def work_page(**wanted: Any) -> Call:
     return lambda opened: opened.reports.work_page(replace(WorkFilter(limit=20), **wanted), examine=EXAMINED)
 
 
-def jobs(**wanted: Any) -> Call:
+def jobs(through: int | None = None, **wanted: Any) -> Call:
     """Return a listing of five jobs, each of a hundred deliveries."""
 
     async def read(opened: Opened) -> Any:
-        return [one async for one in opened.reports.jobs(replace(JobFilter(limit=5), **wanted))]
+        filters = replace(JobFilter(limit=5), **wanted)
+        return [one async for one in opened.reports.jobs(filters, through=through)]
 
     return read
 
@@ -234,6 +235,8 @@ CALLS: dict[str, Call] = {
     "a look for work with an error": work_page(error="none*"),
     "a look for work of a job": work_page(job_id="job-000007"),
     **{f"a look for {state} work": work_page(state=state, error="none*") for state in WorkState},
+    "the end of a look": lambda opened: opened.reports.look_end(examine=EXAMINED),
+    "a look for jobs of a type that never came": jobs(MANY - EXAMINED, type="none"),
     "a plan of a retry": lambda opened: opened.reports.work_plan(RETRY.narrowed(WorkFilter())),
     "a plan to bury": lambda opened: opened.reports.work_plan(
         BURY.narrowed(WorkFilter(handler=HandlerName("two")))

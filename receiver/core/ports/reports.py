@@ -8,7 +8,7 @@ from receiver.core.activity import ActivityCount
 from receiver.core.bulk import Cursor, DeliveryPlan, WorkPlan
 from receiver.core.deliveries import DeliveryDetail, DeliveryFilter, DeliverySummary, FeedPage, StoredDelivery
 from receiver.core.jobs import JobDetail, JobFilter, JobSummary
-from receiver.core.listing_pages import ListingPage
+from receiver.core.listing_pages import ListingPage, LookEnd
 from receiver.core.quarantine import Quarantined, QuarantinedSummary, QuarantineFilter
 from receiver.core.recorded_actions import RecordedAction
 from receiver.core.search import SearchReach
@@ -35,6 +35,9 @@ class DeliveryReader(Protocol):
         It examines at most `examine` deliveries, with `text` of those that have the words. It examines more only
         where an index finds all that can match.
         """
+
+    async def look_end(self, *, examine: int, before: int | None = None) -> LookEnd | None:
+        """Return the last of the newest `examine` deliveries; None if no delivery is older."""
 
     async def plan(
         self, wanted: DeliveryFilter, *, after: Cursor | None = None, by_job: bool = False
@@ -142,10 +145,13 @@ class QuarantineReader(Protocol):
 class JobReader(Protocol):
     """Read jobs of the service, as their deliveries show them."""
 
-    def jobs(self, wanted: JobFilter, *, before: int | None = None) -> AsyncIterator[JobSummary]:
+    def jobs(
+        self, wanted: JobFilter, *, before: int | None = None, through: int | None = None
+    ) -> AsyncIterator[JobSummary]:
         """Yield the wanted jobs, the one whose last delivery came last first, in flat memory.
 
-        `before` is a seq: only jobs whose last delivery is an earlier one come.
+        `before` is a seq: only jobs whose last delivery is an earlier one come. `through` is a seq too: only jobs
+        whose last delivery is this or a later one come, and no others are examined.
         """
 
     async def resolve_job(self, prefix: str) -> str:

@@ -9,7 +9,7 @@ from itertools import islice
 from receiver.core.activity import from_minute, to_minute
 from receiver.core.bulk import MAX_KINDS, Cursor, DeliveryPlan
 from receiver.core.deliveries import DeliveryDetail, DeliveryFilter, DeliverySummary, FeedPage, StoredDelivery
-from receiver.core.listing_pages import ListingPage
+from receiver.core.listing_pages import ListingPage, LookEnd
 from receiver.core.search import SearchReach
 from receiver.core.subjects import MAX_SUBJECT_BODY, Subject, subject_of
 from receiver.core.types import OPEN_DELIVERIES, DeliveryKey, HandlerName, Origin
@@ -38,6 +38,11 @@ class MemoryDeliveries(MemoryFace):
         examined = (one for one in self.state.deliveries.values() if has_words(self.state, one.seq, wanted))
         end = look_end({one.seq: one.delivery.received_at for one in examined}, before, examine)
         return page_until(end, found, wanted.limit, lambda one: one.seq)
+
+    async def look_end(self, *, examine: int, before: int | None = None) -> LookEnd | None:
+        """Return the last of the newest deliveries."""
+        received = {seq: one.delivery.received_at for seq, one in self.state.deliveries.items()}
+        return look_end(received, before, examine)
 
     async def plan(
         self, wanted: DeliveryFilter, *, after: Cursor | None = None, by_job: bool = False

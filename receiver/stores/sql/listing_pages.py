@@ -36,6 +36,13 @@ class PageReports:
 
         return await self.database.call(read)
 
+    async def look_end(self, *, examine: int, before: int | None = None) -> LookEnd | None:
+        """Return the last of the newest deliveries."""
+        statements, values = self._reads.filters.delivery_page(DeliveryFilter())
+        return await self.database.call(
+            lambda connection: _Look(connection, statements, values, delivery_summary).end(before, examine)
+        )
+
     async def work_page(
         self, wanted: WorkFilter, *, examine: int, before: int | None = None
     ) -> ListingPage[WorkSummary]:
@@ -77,16 +84,17 @@ class _Look:
         found = self._rows(nearest, before, most)
         if len(found) == most:
             return ListingPage(tuple(found))
-        end = self._end(before, examine)
+        end = self.end(before, examine)
         found += self._rows(0 if end is None else end.place, nearest, most - len(found))
         return ListingPage(tuple(found), None if len(found) == most else end)
+
+    def end(self, before: int | None, examine: int) -> LookEnd | None:
+        """Return the last of so many rows, None if no row is older."""
+        before = NEWEST if before is None else before
+        values = self._statements.end_values | {"before": before, "skipped": examine - 1}
+        rows = self._connection.execute(self._statements.end, values).fetchall()
+        return LookEnd(rows[0][0], from_micros(rows[0][1])) if len(rows) == 2 else None
 
     def _rows(self, through: int, before: int, most: int) -> list[Any]:
         values = self._values | {"through": through, "before": before, "rows": most}
         return [self._row(row) for row in self._connection.execute(self._statements.rows, values)]
-
-    def _end(self, before: int, examine: int) -> LookEnd | None:
-        """Return the last of so many rows, None if no row is older."""
-        values = self._statements.end_values | {"before": before, "skipped": examine - 1}
-        rows = self._connection.execute(self._statements.end, values).fetchall()
-        return LookEnd(rows[0][0], from_micros(rows[0][1])) if len(rows) == 2 else None

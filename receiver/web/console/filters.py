@@ -147,7 +147,10 @@ class Query:
         `places` are the rows that were found: one more than a page shows, if there are so many. `end` is where the
         look for them ended.
         """
-        behind = places[PAGE_SIZE - 1] if len(places) > PAGE_SIZE else None
+        return self.links(places[PAGE_SIZE - 1] if len(places) > PAGE_SIZE else None, end)
+
+    def links(self, behind: int | None, end: LookEnd | None) -> dict[str, Any]:
+        """Return the same, where the next page begins behind this row, or behind the end of the look."""
         if end is not None:
             behind = end.place
         return {

@@ -110,26 +110,27 @@ async def test_a_list_goes_on_behind_its_last_row(browser: Browser, opened: Open
     assert "Newest" in second
 
 
-@pytest.mark.parametrize("rows", ["deliveries", "work-items"])
+@pytest.mark.parametrize("rows", ["deliveries", "work-items", "jobs"])
 async def test_a_list_says_how_far_it_has_looked_and_goes_on_from_there(
     store: Store, clock: VirtualClock, opened: Opened, rows: str
 ) -> None:
     """Without JavaScript: it is a link. What is found at last is shown, and then there is no further."""
-    await opened.add(delivery("rare", kind="agent.action"))
+    await opened.add(delivery("rare", kind="agent.action", job_id="rare"))
     await opened.add(*(delivery(f"k{number}") for number in range(9)))
     await opened.route(ONE)
     browser = Browser(ConsoleApp(store, clock, ConsoleOptions(version="1"), examined=4))
 
-    pages = [await browser.page(f"/{rows}?type=agent.*")]
+    pages = [await browser.page(f"/{rows}?type=agent*")]
     while onward := [target for target in links(pages[-1]) if "before=" in target]:
         pages.append(await browser.page(onward[0]))
 
-    noun = rows.replace("-", " ")
+    noun = "work items" if rows == "work-items" else "deliveries"
+    shown = "/jobs/rare" if rows == "jobs" else "/deliveries/rare"
     said = [re.sub(r"<[^>]*>", "", page) for page in pages]
     assert f"Looked at 4 {noun}, down to 1 h ago: nothing found so far. Look further" in said[0]
     assert f"Looked at 4 more {noun}, down to 1 h ago: nothing found so far. Look further" in said[1]
     assert "← Newest" in said[1]
-    assert ["/deliveries/rare" in page for page in pages] == [False, False, True]
+    assert [shown in page for page in pages] == [False, False, True]
     assert "Look further" not in said[2]
 
 
