@@ -45,6 +45,9 @@ from tests.stores.postgres.shared import drop_schema
 
 MANY = 30_000
 JOB_PAGES = 100
+EXAMINED = 500
+RARE = HandlerName("rare")
+"""A handler with one of the oldest work items."""
 MOST = 5_000
 """Rows that a call may read, of tables and indexes together. Each table has six times as many."""
 
@@ -65,7 +68,7 @@ SELECT setval(pg_get_serial_sequence('deliveries', 'seq'), {{MANY}});
 INSERT INTO bodies (seq, headers, body) SELECT seq, '[]', '{{}}' FROM deliveries;
 INSERT INTO work_items (id, delivery_seq, handler, state, attempts, trigger, due_at, lease_until, recheck_at,
     hold_until, lane, heads_lane, last_error, worker)
-SELECT n, n, CASE WHEN n % 10 = 0 THEN 'two' ELSE 'one' END, s.state, 1, 'delivery',
+SELECT n, n, CASE WHEN n = 55 THEN '{RARE}' WHEN n % 10 = 0 THEN 'two' ELSE 'one' END, s.state, 1, 'delivery',
     CASE s.state WHEN 'waiting' THEN {_NOON} + n END, CASE s.state WHEN 'running' THEN {_NOON} + 60000000 + n END,
     CASE s.state WHEN 'held' THEN {_NOON} + n END, {_NOON}, CASE s.state WHEN 'queued' THEN 'lane' END, 0,
     CASE s.state WHEN 'dead' THEN 'no' END, CASE s.state WHEN 'running' THEN 'worker-b' END
@@ -81,7 +84,7 @@ SELECT id, 1, 'delivery', {_NOON}, {_NOON} + 9, 'succeeded', 0 FROM work_items W
 INSERT INTO quarantine (received_at, reason, detail, headers, body)
 SELECT {_NOON}, 'conflict', '', '[]', '' FROM generate_series(1, {{MANY}});
 INSERT INTO once_keys (handler, key, asked_at) SELECT 'one', 'k' || n, n FROM generate_series(1, {{MANY}}) AS n;
-INSERT INTO handlers (name) VALUES ('one'), ('two');
+INSERT INTO handlers (name) VALUES ('one'), ('two'), ('{RARE}');
 INSERT INTO words (seq, words)
 SELECT seq, (CASE seq % 1000 WHEN 7 THEN '''rare'':1 ' ELSE '' END || '''example'':2')::tsvector FROM deliveries;
 INSERT INTO arrival_minutes SELECT received_at / 60000000, count(*) FROM deliveries GROUP BY 1;
@@ -121,11 +124,24 @@ def work_listing(**wanted: Any) -> Call:
     return read
 
 
-def jobs(**wanted: Any) -> Call:
+def page(**wanted: Any) -> Call:
+    """Return a look for twenty deliveries among the newest."""
+    return lambda opened: opened.reports.delivery_page(
+        replace(DeliveryFilter(limit=20), **wanted), examine=EXAMINED
+    )
+
+
+def work_page(**wanted: Any) -> Call:
+    """Return a look for twenty work items among the newest."""
+    return lambda opened: opened.reports.work_page(replace(WorkFilter(limit=20), **wanted), examine=EXAMINED)
+
+
+def jobs(through: int | None = None, **wanted: Any) -> Call:
     """Return a listing of five jobs, each of a hundred deliveries."""
 
     async def read(opened: Opened) -> Any:
-        return [one async for one in opened.reports.jobs(replace(JobFilter(limit=5), **wanted))]
+        filters = replace(JobFilter(limit=5), **wanted)
+        return [one async for one in opened.reports.jobs(filters, through=through)]
 
     return read
 
@@ -207,6 +223,20 @@ CALLS: dict[str, Call] = {
     "work items of a job": work_listing(job_id="job-000007"),
     **{f"{state} work items": work_listing(state=state) for state in WorkState},
     "dead work items of a handler": work_listing(state=WorkState.DEAD, handler=HandlerName("two")),
+    "a look at the newest deliveries": page(),
+    "a look for a type that never came": page(type="none.*"),
+    "a look for deliveries of a handler and a type": page(handler=HandlerName("two"), type="none.*"),
+    "a look for deliveries of a rare handler": page(handler=RARE),
+    "a look for work of a rare handler": work_page(handler=RARE),
+    "a look for deliveries of a job": page(job_id="job-000007"),
+    "a look for deliveries with a rare word": page(text="rare"),
+    "a look at the newest work items": work_page(),
+    "a look for work of a type that never came": work_page(type="none.*"),
+    "a look for work with an error": work_page(error="none*"),
+    "a look for work of a job": work_page(job_id="job-000007"),
+    **{f"a look for {state} work": work_page(state=state, error="none*") for state in WorkState},
+    "the end of a look": lambda opened: opened.reports.look_end(examine=EXAMINED),
+    "a look for jobs of a type that never came": jobs(MANY - EXAMINED, type="none"),
     "a plan of a retry": lambda opened: opened.reports.work_plan(RETRY.narrowed(WorkFilter())),
     "a plan to bury": lambda opened: opened.reports.work_plan(
         BURY.narrowed(WorkFilter(handler=HandlerName("two")))
@@ -263,6 +293,7 @@ FOR_PEOPLE = {
     "done work items",
     "deliveries of a type",
     "deliveries with words",
+    "a look for deliveries with a rare word",
     "work items of a handler",
     "work items of a job",
 }

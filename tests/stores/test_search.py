@@ -337,3 +337,22 @@ async def test_rows_of_the_index_are_searched_and_not_sorted(sqlite_store: Sqlit
             ).fetchall()
         connection.close()
         assert not [row for row in plan if "TEMP B-TREE" in row[3]], json.dumps(plan)
+
+
+async def test_looks_for_words_find_what_a_listing_finds(index: SearchIndex, opened: Opened) -> None:
+    """The index of words finds a rare word at once; what else is asked for is looked for among its deliveries."""
+    await opened.add(*(page(f"k{n}", f"https://example.com/{'rare' if n == 1 else 'page'}") for n in range(9)))
+    await opened.route(ONE)
+    await fill(index)
+
+    rare = await opened.reports.delivery_page(DeliveryFilter(text="rare"), examine=2)
+    cut = await opened.reports.delivery_page(DeliveryFilter(text="example", type="none"), examine=2)
+    assert cut.end is not None
+    rest = await opened.reports.delivery_page(
+        DeliveryFilter(text="example", limit=3), examine=2, before=cut.end.place
+    )
+
+    assert cut.rows == ()
+    assert [one.key for one in rest.rows] == ["k6", "k5"]
+    assert rest.end is not None
+    assert [one.key for one in rare.rows] == ["k1"]

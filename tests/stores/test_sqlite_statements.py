@@ -187,7 +187,8 @@ STEPS = [
     ("work.work_of", "SEARCH w USING INDEX work_by_delivery (delivery_seq=?)"),
     ("a listing of a job", "SEARCH d USING INDEX deliveries_by_job (job_id=? AND seq<?)"),
     ("a listing of all", "SEARCH d USING INTEGER PRIMARY KEY (rowid<?)"),
-    ("work of a job", "SEARCH d USING INDEX deliveries_by_job (job_id=?)"),
+    ("work.ids_of_job", "SEARCH d USING COVERING INDEX deliveries_by_job (job_id=?)"),
+    ("work of a job", "SEARCH w USING INTEGER PRIMARY KEY (rowid<?)"),
     ("work of a state", "SEARCH w USING INTEGER PRIMARY KEY (rowid<?)"),
 ]
 """Steps that the plans of statements have."""

@@ -8,6 +8,7 @@ from receiver.core.activity import ActivityCount
 from receiver.core.bulk import Cursor, DeliveryPlan, WorkPlan
 from receiver.core.deliveries import DeliveryDetail, DeliveryFilter, DeliverySummary, FeedPage, StoredDelivery
 from receiver.core.jobs import JobDetail, JobFilter, JobSummary
+from receiver.core.listing_pages import ListingPage, LookEnd
 from receiver.core.quarantine import Quarantined, QuarantinedSummary, QuarantineFilter
 from receiver.core.recorded_actions import RecordedAction
 from receiver.core.search import SearchReach
@@ -25,6 +26,18 @@ class DeliveryReader(Protocol):
 
         `before` is a seq: only earlier deliveries come, such as those of the next page.
         """
+
+    async def delivery_page(
+        self, wanted: DeliveryFilter, *, examine: int, before: int | None = None
+    ) -> ListingPage[DeliverySummary]:
+        """Return the newest wanted deliveries that a short look finds.
+
+        It examines at most `examine` deliveries, with `text` of those that have the words. It examines more only
+        where an index finds all that can match.
+        """
+
+    async def look_end(self, *, examine: int, before: int | None = None) -> LookEnd | None:
+        """Return the last of the newest `examine` deliveries; None if no delivery is older."""
 
     async def plan(
         self, wanted: DeliveryFilter, *, after: Cursor | None = None, by_job: bool = False
@@ -97,6 +110,11 @@ class WorkReader(Protocol):
     def work_items(self, wanted: WorkFilter, *, before: int | None = None) -> AsyncIterator[WorkSummary]:
         """Yield the wanted work items, the newest first, in flat memory; with `before` those with a lower id."""
 
+    async def work_page(
+        self, wanted: WorkFilter, *, examine: int, before: int | None = None
+    ) -> ListingPage[WorkSummary]:
+        """Return the newest wanted work items that a short look finds, as `delivery_page` does."""
+
     async def work_item(self, work_id: int) -> WorkDetail:
         """Return a work item with its attempts, or raise UnknownWork."""
 
@@ -127,10 +145,13 @@ class QuarantineReader(Protocol):
 class JobReader(Protocol):
     """Read jobs of the service, as their deliveries show them."""
 
-    def jobs(self, wanted: JobFilter, *, before: int | None = None) -> AsyncIterator[JobSummary]:
+    def jobs(
+        self, wanted: JobFilter, *, before: int | None = None, through: int | None = None
+    ) -> AsyncIterator[JobSummary]:
         """Yield the wanted jobs, the one whose last delivery came last first, in flat memory.
 
-        `before` is a seq: only jobs whose last delivery is an earlier one come.
+        `before` is a seq: only jobs whose last delivery is an earlier one come. `through` is a seq too: only jobs
+        whose last delivery is this or a later one come, and no others are examined.
         """
 
     async def resolve_job(self, prefix: str) -> str:

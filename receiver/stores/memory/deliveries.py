@@ -9,12 +9,14 @@ from itertools import islice
 from receiver.core.activity import from_minute, to_minute
 from receiver.core.bulk import MAX_KINDS, Cursor, DeliveryPlan
 from receiver.core.deliveries import DeliveryDetail, DeliveryFilter, DeliverySummary, FeedPage, StoredDelivery
+from receiver.core.listing_pages import ListingPage, LookEnd
 from receiver.core.search import SearchReach
 from receiver.core.subjects import MAX_SUBJECT_BODY, Subject, subject_of
 from receiver.core.types import OPEN_DELIVERIES, DeliveryKey, HandlerName, Origin
 from receiver.errors import UnknownDelivery
 from receiver.stores.memory.face import MemoryFace
-from receiver.stores.memory.listing import delivery_summary, newest, work_summary
+from receiver.stores.memory.listing import delivery_summary, look_end, newest, page_until, work_summary
+from receiver.stores.memory.search import has_words
 from receiver.stores.prefixes import candidates
 
 
@@ -27,6 +29,20 @@ class MemoryDeliveries(MemoryFace):
         """Yield the wanted deliveries, the newest first."""
         for _, summary in newest(self.state, wanted, before=before):
             yield summary
+
+    async def delivery_page(
+        self, wanted: DeliveryFilter, *, examine: int, before: int | None = None
+    ) -> ListingPage[DeliverySummary]:
+        """Return the newest wanted deliveries that a short look finds."""
+        found = (summary for _, summary in newest(self.state, wanted, before=before))
+        examined = (one for one in self.state.deliveries.values() if has_words(self.state, one.seq, wanted))
+        end = look_end({one.seq: one.delivery.received_at for one in examined}, before, examine)
+        return page_until(end, found, wanted.limit, lambda one: one.seq)
+
+    async def look_end(self, *, examine: int, before: int | None = None) -> LookEnd | None:
+        """Return the last of the newest deliveries."""
+        received = {seq: one.delivery.received_at for seq, one in self.state.deliveries.items()}
+        return look_end(received, before, examine)
 
     async def plan(
         self, wanted: DeliveryFilter, *, after: Cursor | None = None, by_job: bool = False

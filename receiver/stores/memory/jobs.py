@@ -28,9 +28,11 @@ from receiver.stores.prefixes import candidates
 class MemoryJobs(MemoryFace):
     """A JobReader."""
 
-    async def jobs(self, wanted: JobFilter, *, before: int | None = None) -> AsyncIterator[JobSummary]:
+    async def jobs(
+        self, wanted: JobFilter, *, before: int | None = None, through: int | None = None
+    ) -> AsyncIterator[JobSummary]:
         """Yield the wanted jobs, the one whose last delivery came last first."""
-        for job in found(list(self.state.deliveries.values()), wanted, before=before):
+        for job in found(list(self.state.deliveries.values()), wanted, before=before, through=through):
             yield job
 
     async def resolve_job(self, prefix: str) -> str:
@@ -60,7 +62,11 @@ class MemoryJobs(MemoryFace):
 
 
 def found(
-    deliveries: Sequence[StoredDelivery], wanted: JobFilter, *, before: int | None = None
+    deliveries: Sequence[StoredDelivery],
+    wanted: JobFilter,
+    *,
+    before: int | None = None,
+    through: int | None = None,
 ) -> Iterator[JobSummary]:
     """Yield the wanted jobs, the one whose last delivery came last first."""
     by_job: dict[str, list[StoredDelivery]] = {}
@@ -73,7 +79,8 @@ def found(
         if _fits_type(mine, wanted.type) and _fits(job := summary(job_id, mine), wanted)
     ]
     earlier = (job for job in fitting if before is None or job.last_seq < before)
-    yield from sorted(earlier, key=lambda job: -job.last_seq)[: wanted.limit]
+    asked = (job for job in earlier if through is None or job.last_seq >= through)
+    yield from sorted(asked, key=lambda job: -job.last_seq)[: wanted.limit]
 
 
 def summary(job_id: str, mine: Sequence[StoredDelivery]) -> JobSummary:

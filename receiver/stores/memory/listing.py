@@ -1,10 +1,12 @@
 """Which deliveries and work items of a store in memory fit a filter, and what a listing shows of them."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
 from fnmatch import fnmatchcase
-from itertools import islice
+from itertools import islice, takewhile
 
 from receiver.core.deliveries import DeliveryFilter, DeliverySummary, StoredDelivery
+from receiver.core.listing_pages import ListingPage, LookEnd, Row
 from receiver.core.types import DeliveryState, HandlerName, Origin, WorkState, glob_list
 from receiver.core.work import NO_REASON, LaneHead, WorkFilter, WorkSummary
 from receiver.core.work_states import CLAIMABLE, OPEN
@@ -32,6 +34,22 @@ def newest_work(state: MemoryState, wanted: WorkFilter, *, before: int | None = 
     fitting = (row for row in rows if _was_decided(row, wanted))
     found = (work_summary(state, row) for row in fitting)
     return islice((one for one in found if _is_wanted_work(one, wanted)), wanted.limit)
+
+
+def look_end(received: Mapping[int, datetime], before: int | None, examine: int) -> LookEnd | None:
+    """Return the last of so many rows, the newest first, None if no row is older."""
+    places = sorted((one for one in received if before is None or one < before), reverse=True)
+    if len(places) <= examine:
+        return None
+    return LookEnd(places[examine - 1], received[places[examine - 1]])
+
+
+def page_until(
+    end: LookEnd | None, found: Iterable[Row], limit: int | None, place: Callable[[Row], int]
+) -> ListingPage[Row]:
+    """Return the rows down to the end of a look. `found` has no more than `limit`."""
+    rows = tuple(takewhile(lambda one: end is None or place(one) >= end.place, found))
+    return ListingPage(rows, None if len(rows) == limit else end)
 
 
 def delivery_summary(state: MemoryState, stored: StoredDelivery) -> DeliverySummary:

@@ -4,10 +4,11 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 
 from receiver.core.bulk import WorkPlan
+from receiver.core.listing_pages import ListingPage
 from receiver.core.work import WorkDetail, WorkFilter, WorkSummary
 from receiver.errors import UnknownWork
 from receiver.stores.memory.face import MemoryFace
-from receiver.stores.memory.listing import newest_work, work_summary
+from receiver.stores.memory.listing import look_end, newest_work, page_until, work_summary
 
 MAX_ITEMS = 500
 """Ids that are yielded together."""
@@ -20,6 +21,15 @@ class MemoryWork(MemoryFace):
         """Yield the wanted work items, the newest first."""
         for one in newest_work(self.state, wanted, before=before):
             yield one
+
+    async def work_page(
+        self, wanted: WorkFilter, *, examine: int, before: int | None = None
+    ) -> ListingPage[WorkSummary]:
+        """Return the newest wanted work items that a short look finds."""
+        state = self.state
+        received = {one.id: state.deliveries[one.seq].delivery.received_at for one in state.work.values()}
+        end = look_end(received, before, examine)
+        return page_until(end, newest_work(state, wanted, before=before), wanted.limit, lambda one: one.id)
 
     async def work_item(self, work_id: int) -> WorkDetail:
         """Return a work item with its attempts."""

@@ -29,11 +29,13 @@ class JobReports:
         self.database = database
         self._reads = reads
 
-    async def jobs(self, wanted: JobFilter, *, before: int | None = None) -> AsyncIterator[JobSummary]:
+    async def jobs(
+        self, wanted: JobFilter, *, before: int | None = None, through: int | None = None
+    ) -> AsyncIterator[JobSummary]:
         """Yield the wanted jobs, the one whose last delivery came last first."""
         most = NEWEST if wanted.limit is None else wanted.limit
         seqs = await self.database.call(
-            lambda connection: _last_seqs(connection, self._reads, wanted, most, before or NEWEST)
+            lambda connection: _last_seqs(connection, self._reads, wanted, most, before or NEWEST, through)
         )
         for begin in range(0, len(seqs), PAGE_SIZE):
             for job in await self._jobs_at(seqs[begin : begin + PAGE_SIZE]):
@@ -58,11 +60,15 @@ class JobReports:
         return await self.database.call(read)
 
 
-def _last_seqs(connection: SqlConnection, reads: Reads, wanted: JobFilter, most: int, before: int) -> Sequence[int]:
+def _last_seqs(
+    connection: SqlConnection, reads: Reads, wanted: JobFilter, most: int, before: int, through: int | None
+) -> Sequence[int]:
     """Return the last deliveries of the wanted jobs, the newest first, in little memory for many."""
     found = array("q")
-    *statements, values = job_listing(reads, wanted, before)
+    *statements, values = job_listing(reads, wanted, before, through)
     with reads.dialect.snapshot(connection):
+        if through is not None:
+            values["above"] = max(through - 1, number(connection, reads.jobs.summed, {}))
         for statement in statements:
             rows = connection.execute(statement, values)
             found.extend(islice((seq for (seq,) in rows), most - len(found)))
@@ -70,8 +76,10 @@ def _last_seqs(connection: SqlConnection, reads: Reads, wanted: JobFilter, most:
     return found
 
 
-def job_listing(reads: Reads, wanted: JobFilter, before: int = NEWEST) -> tuple[str, str, Values]:
-    """Return the statements that find recent and older jobs."""
+def job_listing(
+    reads: Reads, wanted: JobFilter, before: int = NEWEST, through: int | None = None
+) -> tuple[str, str, Values]:
+    """Return the statements that find recent and older jobs. With `through`, the value `above` is still missing."""
     values: Values = {}
     pattern = reads.dialect.pattern
     if wanted.type is not None:
@@ -89,7 +97,12 @@ def job_listing(reads: Reads, wanted: JobFilter, before: int = NEWEST) -> tuple[
         values["ending"] = pattern("*" if wanted.state is JobState.ENDED else f"*.{wanted.state}")
         names.append("ended")
     jobs = reads.jobs
-    recent = jobs.recent_jobs.format(conditions=" ".join(jobs.recent_conditions[name] for name in names))
+    lower = jobs.all_recent
+    if through is not None:
+        values["through"], lower = through, jobs.recent_through
+        names.append("through")
+    of_recent = " ".join(jobs.recent_conditions[name] for name in names)
+    recent = jobs.recent_jobs.format(lower=lower, conditions=of_recent)
     older = jobs.older_jobs.format(conditions=" ".join(jobs.older_conditions[name] for name in names))
     return recent, older, values | {"before": before}
 

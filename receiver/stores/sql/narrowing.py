@@ -33,8 +33,7 @@ def among_few_work(
     """Return the same for work items, called `w`."""
     if matches_no_handler(connection, reads, wanted):
         return NOTHING, {}
-    if (indexed := reads.filters.indexed_work(wanted)) is not None:
-        statement, values = indexed
+    for statement, values in reads.filters.indexed_work(wanted):
         found = connection.execute(f"{statement} LIMIT {scan_limit + 1}", values).fetchall()
         if len(found) <= scan_limit:
             ids = sorted(work_id for (work_id,) in found)

@@ -23,6 +23,7 @@ from receiver.stores.sql.compression import decoded
 from receiver.stores.sql.connection import SqlConnection, SqlDatabase, Values, number
 from receiver.stores.sql.feed import FeedReports
 from receiver.stores.sql.jobs import NEWEST, JobReports
+from receiver.stores.sql.listing_pages import PageReports
 from receiver.stores.sql.narrowing import among_few, among_few_work
 from receiver.stores.sql.paging import start_reading
 from receiver.stores.sql.rows import attempt, delivery_summary, headers_of, work_summary, worker_report
@@ -34,7 +35,7 @@ PAGE_SIZE = 500
 _SUMMARY_COLUMNS = 12
 
 
-class SqlReports(FeedReports, JobReports, ActionReports):
+class SqlReports(FeedReports, JobReports, ActionReports, PageReports):
     """A Reports, but for `changed` and `search_reach`, which each kind of database does in its own way."""
 
     def __init__(
@@ -47,7 +48,7 @@ class SqlReports(FeedReports, JobReports, ActionReports):
         FeedReports.__init__(self, database, reads)
         JobReports.__init__(self, database, reads)
         ActionReports.__init__(self, database)
-        self._narrow_limit = narrow_limit
+        PageReports.__init__(self, database, reads, narrow_limit=narrow_limit)
 
     async def deliveries(
         self, wanted: DeliveryFilter, *, before: int | None = None

@@ -30,7 +30,7 @@ from receiver.web.console.activity import read_activity
 from receiver.web.console.background_reports import BackgroundReport
 from receiver.web.console.changes import StoreChanges
 from receiver.web.console.drift_counts import count_drift
-from receiver.web.console.filters import WrongFilter
+from receiver.web.console.filters import EXAMINED, WrongFilter
 from receiver.web.console.gate import Gate
 from receiver.web.console.job_results import JobComparisons
 from receiver.web.console.monitor_checks import read_checks
@@ -44,7 +44,7 @@ from receiver.web.console.slow_work import SlowWork
 class ConsoleApp:
     """The console for one store. Under a mount, hand `lifespan` to the outer app."""
 
-    def __init__(self, store: Store, clock: Clock, options: ConsoleOptions) -> None:
+    def __init__(self, store: Store, clock: Clock, options: ConsoleOptions, *, examined: int = EXAMINED) -> None:
         sessions = Sessions(options.password)
         access = StoreAccess(store)
         self._counting = StoreAccess(store, most=2)  # of its own: pages do not wait for what is counted
@@ -64,6 +64,7 @@ class ConsoleApp:
             BackgroundReport(self._counting, lambda reports: read_checks(reports, slow)),
             BackgroundReport(self._counting, lambda reports: count_drift(reports, slow)),
             JobComparisons(options.results, access, clock),
+            examined,
         )
         with as_file(files("receiver.web.console") / "static") as folder:
             static = StaticFiles(directory=folder)

@@ -16,11 +16,12 @@ async def newest_jobs(
     most: int,
     before: int | None = None,
     most_deliveries: int = MAX_DELIVERIES,
+    through: int | None = None,
 ) -> tuple[list[JobSummary], bool]:
     """Return the newest wanted jobs, and whether there are others; fewer than `most` where jobs are long."""
     found: list[JobSummary] = []
     deliveries = 0
-    async for one in reports.jobs(replace(wanted, limit=most + 1), before=before):
+    async for one in reports.jobs(replace(wanted, limit=most + 1), before=before, through=through):
         deliveries += one.deliveries
         if len(found) == most or (found and deliveries > most_deliveries):
             return found, True

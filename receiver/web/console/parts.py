@@ -103,6 +103,8 @@ class ConsoleParts:
     """What is unknown in the newest deliveries."""
     comparisons: JobComparisons
     """What the service has of jobs."""
+    examined: int
+    """Rows that a list examines for one page."""
 
     def query(self, request: Request) -> Query:
         """Return the query of a page."""

@@ -12,12 +12,13 @@ from receiver.core.ports.reports import Reports
 from receiver.stores.sqlite.reports import SqliteReports
 from receiver.stores.sqlite.store import SqliteStore
 from receiver.web.console.app import ConsoleApp
+from receiver.web.console.filters import EXAMINED
 from receiver.web.console.parts import ConsoleOptions
 from tests.benchmarks.prefill import Prefill
 from tests.stores.test_sqlite_bulk_effort import Steps
 from tests.web.console.browsing import PAGES, Browser
 
-HANDLER = "handlers.save"
+HANDLER, RARE_HANDLER = "handlers.save", "handlers.rare"
 BODY_SIZE = 1_024
 _CHECK = {
     "type": "monitor.check.completed",
@@ -35,6 +36,8 @@ WHERE id > :rows AND id <= 2 * :rows
 """
 _CHECKS = "UPDATE deliveries SET type = 'monitor.check.completed' WHERE seq > 2 * :rows AND seq <= 3 * :rows"
 _BODIES = "UPDATE bodies SET body = :body WHERE seq > 2 * :rows AND seq <= 3 * :rows"
+_HANDLER = "INSERT INTO handlers (name) VALUES (:handler)"
+_HANDLED = "UPDATE work_items SET handler = :handler WHERE id > 3 * :rows AND id <= 4 * :rows"
 _QUARANTINE = """
 INSERT INTO quarantine (received_at, reason, detail, headers, body)
 SELECT received_at, 'malformed', 'no JSON', '[]', x'7b' FROM deliveries WHERE seq <= :rows
@@ -47,9 +50,9 @@ _SPREAD = (
 def fill(path: Path, deliveries: int, *, rare: int) -> None:
     """Make a store with so many deliveries of an hour for each 83,000; `rare` of them are dead, and so on."""
     Prefill(path, BODY_SIZE).past_done(deliveries, HANDLER)
-    values = {"rows": rare, "body": json.dumps(_CHECK).encode()}
+    values = {"rows": rare, "body": json.dumps(_CHECK).encode(), "handler": RARE_HANDLER}
     with closing(sqlite3.connect(path)) as connection, connection:
-        for statement in (_DEAD, _OTHERS, _CHECKS, _BODIES, _QUARANTINE, _SPREAD):
+        for statement in (_DEAD, _OTHERS, _CHECKS, _BODIES, _HANDLER, _HANDLED, _QUARANTINE, _SPREAD):
             connection.execute(statement, values)
         connection.execute("DELETE FROM arrival_minutes")
         connection.execute(
@@ -91,10 +94,10 @@ class CountedStore(SqliteStore):
             yield reports
 
 
-async def steps_of(path: Path, page: str, clock: Clock) -> int:
+async def steps_of(path: Path, page: str, clock: Clock, *, examined: int = EXAMINED) -> int:
     """Return the steps of the first visit of a page after the start, with what it reads in the background."""
     store = CountedStore(path)
-    app = ConsoleApp(store, clock, ConsoleOptions(version="1"))
+    app = ConsoleApp(store, clock, ConsoleOptions(version="1"), examined=examined)
     async with app.lifespan():
         await Browser(app).page(page)
         return store.steps.count

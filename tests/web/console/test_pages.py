@@ -1,13 +1,18 @@
 """What the pages show, over each kind of store."""
 
 import json
+import re
 
 import pytest
 
+from receiver.core.clock import VirtualClock
+from receiver.core.ports.store import Store
 from receiver.core.quarantine import Quarantined
 from receiver.core.schedules import PlannedRun
 from receiver.core.types import HandlerSwitch
+from receiver.web.console.app import ConsoleApp
 from receiver.web.console.filters import PAGE_SIZE
+from receiver.web.console.parts import ConsoleOptions
 from tests.doubles import NOON, body_of, delivery
 from tests.stores.opened import DEAD, DONE, ONE, TWO, Opened, ended
 from tests.web.console.browsing import PAGES, Browser, links
@@ -103,6 +108,30 @@ async def test_a_list_goes_on_behind_its_last_row(browser: Browser, opened: Open
     assert "/deliveries/k004" in second
     assert "type=crawl.page" in older
     assert "Newest" in second
+
+
+@pytest.mark.parametrize("rows", ["deliveries", "work-items", "jobs"])
+async def test_a_list_says_how_far_it_has_looked_and_goes_on_from_there(
+    store: Store, clock: VirtualClock, opened: Opened, rows: str
+) -> None:
+    """Without JavaScript: it is a link. What is found at last is shown, and then there is no further."""
+    await opened.add(delivery("rare", kind="agent.action", job_id="rare"))
+    await opened.add(*(delivery(f"k{number}") for number in range(9)))
+    await opened.route(ONE)
+    browser = Browser(ConsoleApp(store, clock, ConsoleOptions(version="1"), examined=4))
+
+    pages = [await browser.page(f"/{rows}?type=agent*")]
+    while onward := [target for target in links(pages[-1]) if "before=" in target]:
+        pages.append(await browser.page(onward[0]))
+
+    noun = "work items" if rows == "work-items" else "deliveries"
+    shown = "/jobs/rare" if rows == "jobs" else "/deliveries/rare"
+    said = [re.sub(r"<[^>]*>", "", page) for page in pages]
+    assert f"Looked at 4 {noun}, down to 1 h ago: nothing found so far. Look further" in said[0]
+    assert f"Looked at 4 more {noun}, down to 1 h ago: nothing found so far. Look further" in said[1]
+    assert "← Newest" in said[1]
+    assert [shown in page for page in pages] == [False, False, True]
+    assert "Look further" not in said[2]
 
 
 @pytest.mark.parametrize(

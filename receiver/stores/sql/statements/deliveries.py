@@ -68,6 +68,16 @@ class DeliveryStatements:
             ) AS listed
             {{state}} ORDER BY seq DESC LIMIT :rows
         """
+        # The rows that these listings examine, without the conditions that no index answers.
+        self.end = """
+            SELECT d.seq, d.received_at FROM deliveries AS d WHERE d.seq < :before {conditions}
+            ORDER BY d.seq DESC LIMIT 2 OFFSET :skipped
+        """
+        self.end_by_words = f"""
+            SELECT {dialect.words_seq} AS seq, d.received_at FROM words AS s CROSS JOIN deliveries AS d
+            WHERE d.seq = {dialect.words_seq} AND {dialect.words_match} AND {dialect.words_seq} < :before
+            ORDER BY seq DESC LIMIT 2 OFFSET :skipped
+        """
         self.has_key = f"SELECT d.key FROM deliveries AS d WHERE {dialect.has_key}"
         self.keys_from = dialect.keys_from
         self.detail = f"""

@@ -1,6 +1,7 @@
 """From the filters of a report to the statement that applies them."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from receiver.core.clock import to_micros
 from receiver.core.deliveries import DeliveryFilter
@@ -11,10 +12,11 @@ from receiver.core.work import NO_REASON, WorkFilter
 from receiver.core.work_states import ENDED
 from receiver.stores.sql.connection import Values
 from receiver.stores.sql.dialect import Dialect
-from receiver.stores.sql.statements.columns import ROUTED, in_states
+from receiver.stores.sql.statements.columns import ONE_BY_ONE, ROUTED, in_states
 from receiver.stores.sql.statements.deliveries import (
     FAILED,
     INDEXED,
+    LAST_DELIVERY,
     MONITOR_CHECK,
     NEW_SEQS,
     STATE,
@@ -22,15 +24,31 @@ from receiver.stores.sql.statements.deliveries import (
     of_states,
     open_seqs,
 )
-from receiver.stores.sql.statements.work import QuarantineStatements, WorkStatements
+from receiver.stores.sql.statements.work import LAST_WORK, QuarantineStatements, WorkStatements
 
 _Condition = tuple[str, str, object]
 """A condition, and the name and value of its only placeholder."""
 
 _ITS_WORK = "SELECT 1 FROM work_items AS w WHERE w.delivery_seq = d.seq"
 
+_ITS_DELIVERY = "SELECT 1 FROM deliveries AS d WHERE d.seq = w.delivery_seq"
+
 _LISTED_BY_INDEX = {WorkState.DEAD: "work_dead", WorkState.SKIPPED: "work_skipped"}
 """The states whose index has the order of a listing."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageStatements:
+    """What finds a page of a listing without a look at all rows."""
+
+    rows: str
+    """The listing; the values `through`, `before`, `rows` and those of a narrower are still missing."""
+    newest: str
+    """Returns the number of the newest row."""
+    end: str
+    """Returns two rows of those that the listing examines; the values `before` and `skipped` are still missing."""
+    end_values: Values
+    """The other values of `end`."""
 
 
 class Filters:
@@ -49,9 +67,11 @@ class Filters:
             DeliveryState.DONE: f"{routed} AND NOT EXISTS ({_ITS_WORK} AND NOT {in_states(peaceful, 'w.state')})",
         }
 
-    def delivery_listing(self, wanted: DeliveryFilter, narrower: str = "") -> tuple[str, Values]:
+    def delivery_listing(
+        self, wanted: DeliveryFilter, narrower: str = "", *, one_by_one: str = ""
+    ) -> tuple[str, Values]:
         """Return a listing; the values `before`, `rows` and those of `narrower` are still missing."""
-        sql, values = _joined(self._of_delivery(wanted) + self._of_its_work(wanted))
+        sql, values = _joined(self._of_delivery(wanted) + self._of_its_work(wanted, one_by_one))
         sql = f"{sql} {narrower}"
         state = ""
         if wanted.state is not None:
@@ -61,14 +81,38 @@ class Filters:
         values["text"] = self._dialect.words_query(parse_query(wanted.text))
         return self._deliveries.listing_by_words.format(conditions=sql, state=state), values
 
+    def delivery_page(self, wanted: DeliveryFilter, narrower: str = "") -> tuple[PageStatements, Values]:
+        """Return the statements of a page, and the values of its listing."""
+        seq = "d.seq" if wanted.text is None else self._dialect.words_seq
+        listing, values = self.delivery_listing(wanted, f"{narrower} AND {seq} >= :through", one_by_one=ONE_BY_ONE)
+        condition, end_values = "", Values()
+        if wanted.text is not None:
+            end_values["text"] = values["text"]
+        elif wanted.job_id is not None:
+            condition, end_values["job_id"] = "AND d.job_id = :job_id", wanted.job_id
+        end = self._deliveries.end if wanted.text is None else self._deliveries.end_by_words
+        return PageStatements(listing, LAST_DELIVERY, end.format(conditions=condition), end_values), values
+
     def work_listing(self, wanted: WorkFilter, narrower: str = "") -> tuple[str, Values]:
         """Return a listing; the values `before`, `rows` and those of `narrower` are still missing."""
         sql, values = _joined(self._of_work(wanted))
-        index = ""
-        if wanted.state in _LISTED_BY_INDEX:
-            index = self._dialect.by_index(_LISTED_BY_INDEX[wanted.state])
-            narrower += f" AND w.state = '{wanted.state}'"  # a value would not fit the index
-        return WorkStatements.listing.format(index=index, conditions=f"{sql} {narrower}"), values
+        index, condition = self._listed_by_index(wanted)
+        return WorkStatements.listing.format(index=index, conditions=f"{sql} {narrower} {condition}"), values
+
+    def work_page(self, wanted: WorkFilter, narrower: str = "") -> tuple[PageStatements, Values]:
+        """Return the statements of a page, and the values of its listing."""
+        of_item, values = _joined(self._of_item(wanted))
+        of_delivery, others = _joined(self._of_delivery(wanted))
+        if of_delivery:
+            of_delivery = f"AND EXISTS ({_ITS_DELIVERY} {of_delivery} {ONE_BY_ONE})"
+        index, condition = self._listed_by_index(wanted)
+        conditions = f"{of_item} {of_delivery} {narrower} {condition} AND w.id >= :through"
+        listing, values = WorkStatements.listing.format(index=index, conditions=conditions), values | others
+        end_values = Values()
+        if not condition and wanted.action is not None:
+            condition, end_values["action"] = "AND w.action_id = :action", wanted.action
+        end = WorkStatements.end.format(index=index, conditions=condition)
+        return PageStatements(listing, LAST_WORK, end, end_values), values
 
     def work_ids(self, wanted: WorkFilter, *, newest_first: bool) -> tuple[str, Values]:
         """Return a statement for ids; the values `first`, `last` and `rows` are still missing."""
@@ -151,16 +195,26 @@ class Filters:
             found.append((self._deliveries.monitor_checks, {}))
         return found
 
-    def indexed_work(self, wanted: WorkFilter) -> tuple[str, Values] | None:
-        """Return the statement by which indexes find all work items that can match, and perhaps others.
+    def indexed_work(self, wanted: WorkFilter) -> Sequence[tuple[str, Values]]:
+        """Return the statements by which indexes find all work items that can match, and perhaps others.
 
-        None if a listing finds them by an index itself, or there is none.
+        A listing finds some states by an index itself, so there is none for these.
         """
-        if (states := _indexed_states(wanted)) is None or wanted.state in _LISTED_BY_INDEX:
-            return None
-        condition = "" if wanted.handler is None else f"AND {self._handler_condition(wanted, 'handler')}"
-        _, values = _joined(self._with_handlers("", wanted) if condition else [])
-        return of_states(self._dialect, "id", states, condition), values
+        found: list[tuple[str, Values]] = []
+        if (states := _indexed_states(wanted)) is not None and wanted.state not in _LISTED_BY_INDEX:
+            condition = "" if wanted.handler is None else f"AND {self._handler_condition(wanted, 'handler')}"
+            _, values = _joined(self._with_handlers("", wanted) if condition else [])
+            found.append((of_states(self._dialect, "id", states, condition), values))
+        if wanted.job_id is not None:
+            found.append((WorkStatements.ids_of_job, {"job_id": wanted.job_id}))
+        return found
+
+    def _listed_by_index(self, wanted: WorkFilter) -> tuple[str, str]:
+        """Return the index that has the order of a listing, and the condition of its rows; "" for none."""
+        if wanted.state not in _LISTED_BY_INDEX:
+            return "", ""
+        # A value would not fit the index.
+        return self._dialect.by_index(_LISTED_BY_INDEX[wanted.state]), f"AND w.state = '{wanted.state}'"
 
     def _with_handlers(self, condition: str, wanted: DeliveryFilter | WorkFilter) -> list[_Condition]:
         """Return a condition that has `_handler_condition` in it, with the patterns as its values."""
@@ -171,10 +225,11 @@ class Filters:
         count = len(glob_list(wanted.handler)) or 1
         return "(" + " OR ".join(self._dialect.glob(column, f"handler{at}") for at in range(count)) + ")"
 
-    def _of_its_work(self, wanted: DeliveryFilter) -> list[_Condition]:
+    def _of_its_work(self, wanted: DeliveryFilter, one_by_one: str = "") -> list[_Condition]:
         if wanted.handler is None and not wanted.failed:
             return []
-        return self._with_handlers(f"AND EXISTS ({_ITS_WORK} AND {self._work_condition(wanted)})", wanted)
+        its_work = f"{_ITS_WORK} AND {self._work_condition(wanted)} {one_by_one}"
+        return self._with_handlers(f"AND EXISTS ({its_work})", wanted)
 
     def _of_its_words(self, wanted: DeliveryFilter) -> list[_Condition]:
         if wanted.text is None:
@@ -187,7 +242,10 @@ class Filters:
         return failed + self._handler_condition(wanted)
 
     def _of_work(self, wanted: WorkFilter) -> list[_Condition]:
-        conditions = self._of_delivery(wanted)
+        return self._of_delivery(wanted) + self._of_item(wanted)
+
+    def _of_item(self, wanted: WorkFilter) -> list[_Condition]:
+        conditions: list[_Condition] = []
         if wanted.handler is not None:
             conditions += self._with_handlers(f"AND {self._handler_condition(wanted)}", wanted)
         if wanted.state is not None:

@@ -15,11 +15,15 @@ class JobStatements:
 
     recent_jobs = f"""
         SELECT d.seq FROM deliveries AS d
-        WHERE d.seq > ({SUMMED}) AND d.seq < :before AND d.job_id IS NOT NULL
+        WHERE {{lower}} AND d.seq < :before AND d.job_id IS NOT NULL
             AND NOT EXISTS ({_NEWER})
             {{conditions}}
         ORDER BY d.seq DESC
     """
+    all_recent = f"d.seq > ({SUMMED})"
+    # The higher one of two bounds: SQLite searches by one lower bound alone.
+    recent_through = "d.seq > :above"
+    summed = SUMMED
     # A job with newer deliveries than its row knows is among the recent ones.
     older_jobs = f"""
         SELECT j.last_seq FROM jobs AS j CROSS JOIN deliveries AS d
@@ -77,6 +81,7 @@ def _recent_conditions(dialect: Dialect, ends_job: str) -> dict[str, str]:
         "job_id": "AND d.job_id = :job_id",
         "since": "AND d.received_at >= :since",
         "until": f"AND {first_at} < :until",
+        "through": "",
         "open": f"AND {end_type} IS NULL",
         "ended": f"AND {dialect.glob(end_type, 'ending')}",
     }
@@ -90,6 +95,7 @@ def _older_conditions(dialect: Dialect) -> dict[str, str]:
         "job_id": f"AND j.last_seq = ({last_seq})",
         "since": "AND j.last_at >= :since",
         "until": "AND j.first_at < :until",
+        "through": "AND j.last_seq >= :through",
         "open": "AND j.end_type IS NULL",
         "ended": f"AND {dialect.glob('j.end_type', 'ending')}",
     }

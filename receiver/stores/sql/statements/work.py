@@ -7,16 +7,20 @@ from receiver.stores.sql.statements.deliveries import INDEXED, of_states, open_s
 
 _NEW_DELIVERIES = f"SELECT count(*) FROM deliveries WHERE seq > ({ROUTED})"
 
-# The columns that `rows.work_summary` reads.
+# The columns that `rows.work_summary` reads. SQLite keeps the left table of a CROSS JOIN as its outer loop (SQLite
+# manual, Query Planner): else it would read all work of a job, and sort it, for each page.
 _WORK = """
 SELECT
     w.id, d.key, d.type, d.job_id, d.received_at, w.handler, w.state, w.attempts, w.lane,
     coalesce(w.due_at, w.recheck_at), w.last_error, w.note, w.heads_lane,
     h.id, h.state, (SELECT max(a.ended_at) FROM attempts AS a WHERE a.work_id = h.id)
-FROM work_items AS w {index} JOIN deliveries AS d ON d.seq = w.delivery_seq
+FROM work_items AS w {index} CROSS JOIN deliveries AS d
 LEFT JOIN work_items AS h
     ON w.state = 'queued' AND h.handler = w.handler AND h.lane = w.lane AND h.heads_lane = 1
+WHERE d.seq = w.delivery_seq
 """
+
+LAST_WORK = "SELECT coalesce(max(id), 0) FROM work_items"
 
 
 _ACTIVITY = """
@@ -38,9 +42,18 @@ FORGET_ACTIVITY = tuple(
 class WorkStatements:
     """Statements with a gap `{conditions}` take what `filters` makes of a filter."""
 
-    work_of = f"{_WORK} WHERE w.delivery_seq = :seq ORDER BY w.id".format(index="")
-    work_item = f"{_WORK} WHERE w.id = :id".format(index="")
-    listing = f"{_WORK} WHERE w.id < :before {{conditions}} ORDER BY w.id DESC LIMIT :rows"
+    work_of = f"{_WORK} AND w.delivery_seq = :seq ORDER BY w.id".format(index="")
+    work_item = f"{_WORK} AND w.id = :id".format(index="")
+    listing = f"{_WORK} AND w.id < :before {{conditions}} ORDER BY w.id DESC LIMIT :rows"
+    # The rows that the listing examines. The moment is read of those that are returned alone.
+    end = """
+        SELECT w.id, (SELECT d.received_at FROM deliveries AS d WHERE d.seq = w.delivery_seq)
+        FROM work_items AS w {index} WHERE w.id < :before {conditions}
+        ORDER BY w.id DESC LIMIT 2 OFFSET :skipped
+    """
+    ids_of_job = """
+        SELECT w.id FROM deliveries AS d JOIN work_items AS w ON w.delivery_seq = d.seq WHERE d.job_id = :job_id
+    """
     ids = """
         SELECT w.id FROM work_items AS w JOIN deliveries AS d ON d.seq = w.delivery_seq
         WHERE w.id BETWEEN :first AND :last {conditions} ORDER BY w.id {order} LIMIT :rows

@@ -48,19 +48,18 @@ class DeliveryPages:
         async with self._parts.access.reading() as reports:
             if wanted.job_id is not None:
                 wanted = replace(wanted, job_id=await reports.resolve_job(wanted.job_id))
-            found = [
-                one async for one in reports.deliveries(replace(wanted, limit=PAGE_SIZE + 1), before=query.before())
-            ]
-            rows = await with_subjects(reports, found[:PAGE_SIZE])
+            page = await reports.delivery_page(
+                replace(wanted, limit=PAGE_SIZE + 1), before=query.before(), examine=self._parts.examined
+            )
+            rows = await with_subjects(reports, page.rows[:PAGE_SIZE])
             handlers = await reports.handler_names()
         content = {
             "rows": rows,
             "given": query.given,
             "states": list(DeliveryState),
             "handlers": handlers,
-            "next": query.with_values(before=found[PAGE_SIZE - 1].seq) if len(found) > PAGE_SIZE else None,
-            "first": query.with_values(before=None),
-            "is_first": query.before() is None,
+            **query.pager([one.seq for one in page.rows], page.end),
+            "examined": self._parts.examined,
             "chosen_by": query.with_values(before=None) if any(query.text(name) for name in FILTERS) else "",
             "of_work": _of_work(query),
         }

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from receiver.core.deliveries import DeliveryFilter
-from receiver.core.jobs import JobState, warnings
+from receiver.core.jobs import JobFilter, JobState, warnings
 from receiver.core.types import WorkState
 from receiver.core.views import job_work_counts
 from receiver.core.work import WorkFilter
@@ -39,15 +39,23 @@ class JobListPages:
         async with self._parts.access.reading() as reports:
             if wanted.job_id is not None:
                 wanted = replace(wanted, job_id=await reports.resolve_job(wanted.job_id))
-            found, has_more = await newest_jobs(reports, wanted, most=PAGE_SIZE, before=query.before())
+            end = None
+            if wanted.job_id is None and wanted != JobFilter():
+                end = await reports.look_end(examine=self._parts.examined, before=query.before())
+            found, has_more = await newest_jobs(
+                reports,
+                wanted,
+                most=PAGE_SIZE,
+                before=query.before(),
+                through=None if end is None else end.place,
+            )
         content = {
             "rows": found,
             "warnings": {one.job_id: warnings(one, now=now) for one in found},
             "given": query.given,
             "states": list(JobState),
-            "next": query.with_values(before=found[-1].last_seq) if has_more else None,
-            "first": query.with_values(before=None),
-            "is_first": query.before() is None,
+            **query.links(found[-1].last_seq if has_more else None, None if has_more else end),
+            "examined": self._parts.examined,
         }
         return self._parts.pages.page(request, "jobs.html", content)
 

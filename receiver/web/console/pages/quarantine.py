@@ -39,9 +39,7 @@ class QuarantinePages:
         content = {
             "rows": found[:PAGE_SIZE],
             "given": query.given,
-            "next": query.with_values(before=found[PAGE_SIZE - 1].id) if len(found) > PAGE_SIZE else None,
-            "first": query.with_values(before=None),
-            "is_first": query.before() is None,
+            **query.pager([one.id for one in found]),
         }
         return self._parts.pages.page(request, "quarantine.html", content)
 

@@ -72,19 +72,18 @@ class WorkItemPages:
         async with self._parts.access.reading() as reports:
             if wanted.job_id is not None:
                 wanted = replace(wanted, job_id=await reports.resolve_job(wanted.job_id))
-            found = [
-                one async for one in reports.work_items(replace(wanted, limit=PAGE_SIZE + 1), before=query.before())
-            ]
+            page = await reports.work_page(
+                replace(wanted, limit=PAGE_SIZE + 1), before=query.before(), examine=self._parts.examined
+            )
             handlers = await reports.handler_names()
         content = {
-            "rows": found[:PAGE_SIZE],
-            "why": {one.id: explanation(one) for one in found},
+            "rows": page.rows[:PAGE_SIZE],
+            "why": {one.id: explanation(one) for one in page.rows},
             "given": query.given,
             "states": list(WorkState),
             "handlers": handlers,
-            "next": query.with_values(before=found[PAGE_SIZE - 1].id) if len(found) > PAGE_SIZE else None,
-            "first": query.with_values(before=None),
-            "is_first": query.before() is None,
+            **query.pager([one.id for one in page.rows], page.end),
+            "examined": self._parts.examined,
             "narrows": any(query.text(name) for name in _FILTERS),
             "chosen_by": query.with_values(before=None),
         }
