@@ -117,6 +117,7 @@ async def test_a_list_says_how_far_it_has_looked_and_goes_on_from_there(
     """Without JavaScript: it is a link. What is found at last is shown, and then there is no further."""
     await opened.add(delivery("rare", kind="agent.action", job_id="rare"))
     await opened.add(*(delivery(f"k{number}") for number in range(9)))
+    await opened.add(delivery("new", kind="agent.action", job_id="new"))
     await opened.route(ONE)
     browser = Browser(ConsoleApp(store, clock, ConsoleOptions(version="1"), examined=4))
 
@@ -127,7 +128,7 @@ async def test_a_list_says_how_far_it_has_looked_and_goes_on_from_there(
     noun = "work items" if rows == "work-items" else "deliveries"
     shown = "/jobs/rare" if rows == "jobs" else "/deliveries/rare"
     said = [re.sub(r"<[^>]*>", "", page) for page in pages]
-    assert f"Looked at 4 {noun}, down to 1 h ago: nothing found so far. Look further" in said[0]
+    assert f"Looked at 4 {noun}, down to 1 h ago: nothing else found so far. Look further" in said[0]
     assert f"Looked at 4 more {noun}, down to 1 h ago: nothing found so far. Look further" in said[1]
     assert "← Newest" in said[1]
     assert [shown in page for page in pages] == [False, False, True]
