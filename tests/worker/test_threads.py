@@ -85,16 +85,18 @@ async def test_stopped_threads_end_and_start_nothing_more() -> None:
     threads = HandlerThreads(1)
     begun, go_on = threading.Event(), threading.Event()
     ran: list[str] = []
+    threads_seen: list[threading.Thread] = []
     ended = threading.Event()
 
     def first() -> None:
+        threads_seen.append(threading.current_thread())
         begun.set()
         go_on.wait(LONG)
         ran.append(threading.current_thread().name)
 
     threads.submit(first)
     await asyncio.to_thread(begun.wait, LONG)
-    (thread,) = [one for one in threading.enumerate() if one.name == "handler_1"]
+    (thread,) = threads_seen
     threads.submit(ended.set)
     threads.stop()
     go_on.set()
