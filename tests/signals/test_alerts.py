@@ -13,6 +13,7 @@ from standardwebhooks import Webhook
 from receiver.alerting import alert_kinds, alerting, open_poster
 from receiver.core.attention import AttentionLimits, Concern, ConcernKind
 from receiver.core.clock import SystemClock, VirtualClock
+from receiver.core.dead_letters import EXAMINED
 from receiver.core.quarantine import Quarantined
 from receiver.core.types import AttemptOutcome, HandlerName, Trigger, WorkState
 from receiver.core.work import Attempt, RecordedRun, WorkFilter
@@ -403,3 +404,19 @@ async def test_a_store_that_is_away_is_logged_and_asked_again(world: World, capl
             await pass_time(world.clock, EVERY)
     assert len(world.chat.taken()) == 1
     assert [one.message for one in caplog.records if "alerts_not_checked" in one.getMessage()]
+
+
+async def test_a_handler_is_not_well_while_others_have_more_dead_work(world: World) -> None:
+    """However many other failures there are, each handler with dead work is told, and none is well too early."""
+    await world.die("handlers.first", "TimeoutError")
+    assert len(await world.after(5 * MINUTE)) == 1
+    for name in ("b", "c", "d", "e", "f", "g"):
+        await world.die(f"handlers.{name}", "KeyError", count=2)
+    [text] = await world.after(5 * MINUTE)
+    assert text.count("2 dead in") == 6
+    assert "handlers.first" not in text
+    await world.die("handlers.b", "KeyError", count=EXAMINED)
+
+    [text] = await world.after(5 * MINUTE)
+    assert "2,002 dead in handlers.b" in text
+    assert "handlers.first" not in text
