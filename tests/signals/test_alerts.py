@@ -57,6 +57,7 @@ class World:
     def __init__(self) -> None:
         self.store, self.clock, self.chat = MemoryStore(), VirtualClock(NOON), Chat()
         self.stored = 0
+        self.reads = 0
         self.watches = [self.watch()]
 
     def watch(self, **options: Any) -> AlertWatch:
@@ -69,6 +70,7 @@ class World:
 
         @asynccontextmanager
         async def reports() -> AsyncIterator[Any]:
+            self.reads += 1
             yield self.store
 
         return AlertWatch(reports, self.store, self.clock, poster, **given)
@@ -242,6 +244,23 @@ async def test_a_message_that_fails_is_posted_again_with_its_id(world: World, ca
     assert "secret-part" not in caplog.text
     world.chat.status = 200
     assert len(await world.after(20 * MINUTE)) == 6
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "error"),
+    [
+        ("HTTPS_PROXY", "odd://user:word@proxy.example.com", "ValueError"),
+        ("SSL_CERT_FILE", "/no/file", "FileNotFoundError"),
+    ],
+)
+async def test_a_wrong_environment_is_told_like_a_failure_of_the_network(
+    variable: str, value: str, error: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The library reads proxies and certificates from there, and raises other errors for them."""
+    monkeypatch.setenv(variable, value)
+    poster = AlertPoster(URL, secret=None, clock=VirtualClock(NOON))
+    with pytest.raises(AlertNotSent, match=rf"^chat.example.com cannot be reached \({error}\)$"):
+        await poster.post(message_of([trial("x")], machine="m1", now=NOON))
 
 
 async def test_a_redirect_is_no_success_and_is_not_followed() -> None:
@@ -420,3 +439,30 @@ async def test_a_handler_is_not_well_while_others_have_more_dead_work(world: Wor
     [text] = await world.after(5 * MINUTE)
     assert "2,002 dead in handlers.b" in text
     assert "handlers.first" not in text
+
+
+async def test_a_clock_that_was_wrong_does_not_silence_alerts(world: World) -> None:
+    """It was a year ahead while something began to last, and while a message waited for its next try."""
+    world.clock.jump(365 * DAY)
+    await world.die("save", "TimeoutError")
+    assert await world.after(EVERY) == []
+    world.clock.jump(-365 * DAY)
+    assert len(await world.after(2 * MINUTE)) == 1
+
+    world.clock.jump(365 * DAY)
+    world.chat.status = 500
+    await world.die("read", "KeyError")
+    await world.after(2 * MINUTE)
+    world.clock.jump(-365 * DAY)
+    world.chat.status = 200
+    assert len(await world.after(2 * MINUTE)) == 1
+
+
+async def test_one_process_has_the_duty_after_retention_has_forgotten_its_key(world: World) -> None:
+    """Keys are forgotten by when they were taken, and this one was taken when the process began."""
+    world.watches.append(world.watch())
+    await world.after(HOUR)
+    await world.store.forget(world.clock.now() - MINUTE, limit=100)
+    world.reads = 0
+    await world.after(10 * EVERY)
+    assert world.reads == 10
