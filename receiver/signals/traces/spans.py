@@ -76,8 +76,8 @@ def end(span: Span) -> None:
 def note_error(span: Span, error: BaseException) -> None:
     """Note in a span that it ended with an exception, with its text and frames as far as the log has them.
 
-    Not by `record_exception`, which keeps all of the text: it may quote a whole page, and thousands of spans wait for
-    their export. And a text that is not UTF-8 makes OTLP exporters drop all spans that they send together.
+    Not by `record_exception`, which keeps all of the text: it may quote a whole page, and thousands of spans wait
+    for their export. And a text that is not UTF-8 makes OTLP exporters drop all spans that they send together.
     The event is that of https://opentelemetry.io/docs/specs/semconv/exceptions/exceptions-spans/
     """
     kind, line = type(error), error_line(error)
