@@ -11,7 +11,7 @@ from receiver.core.deliveries import DeliveryFilter
 from receiver.core.durations import in_words
 from receiver.core.ports.reports import Reports
 from receiver.core.quarantine import QuarantinedSummary, QuarantineFilter
-from receiver.core.text import counted
+from receiver.core.text import counted, shortened
 from receiver.core.types import HandlerName, HandlerSwitch, WorkState
 from receiver.core.views import waiting_items
 from receiver.core.work import Backlog, HandlerReport, WorkFilter
@@ -113,6 +113,8 @@ def concerns(found: Attention, limits: AttentionLimits, now: datetime) -> Iterat
     oldest = found.backlog.oldest_waiting
     if oldest is not None and oldest > limits.backlog_older_than:
         text = f"The oldest work has been due for {_rounded(oldest)}. Is a worker running?"
+        if paused := found.backlog.paused:
+            text += f" Work of paused handlers counts too: {shortened(', '.join(paused))}"
         yield Concern(ConcernKind.BACKLOG, "bad", text)
     last, longest = found.last_delivery, limits.no_delivery_for
     if last is not None and longest is not None and now - last > longest:

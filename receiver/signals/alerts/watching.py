@@ -17,7 +17,7 @@ from receiver.core.log_lines import event_log
 from receiver.core.ports.queue import OnceKeys
 from receiver.core.ports.reports import Reports
 from receiver.core.types import HandlerName
-from receiver.errors import AlertNotSent, ReceiverError
+from receiver.errors import AlertNotSent, ReceiverError, StoreError
 from receiver.signals.alerts.messages import AlertEntry, AlertMessage, entry_key, firing, message_of, resolved
 from receiver.signals.alerts.posting import AlertPoster
 
@@ -89,6 +89,9 @@ class AlertWatch:
         self._well_since: dict[str, datetime] = {}
         self._told_here: set[str] = set()
         self._pending: _Pending | None = None
+        self._told_alone: list[AlertEntry] = []
+        """What was told while the store was away, and is not noted there yet."""
+        self._silent_until = clock.steady()
 
     async def run(self) -> None:
         """Check again and again until cancelled. Every error is logged."""
@@ -112,9 +115,34 @@ class AlertWatch:
                 await self._keys.set_once_expiry(_KEYS, "duty", until=now)
 
     async def check(self) -> None:
-        """Check once, and post what is news."""
+        """Check once, and post what is news. Raises StoreError if the store is away."""
         now, steady = self._clock.now(), self._clock.steady()
+        try:
+            await self._check(now, steady)
+        except StoreError:
+            await self._check_alone(now, steady)
+            raise
+
+    async def _check_alone(self, now: datetime, steady: datetime) -> None:
+        """Post what only this process knows: while the store is away every request is refused."""
+        found = firing(self._local(now)) if ConcernKind.REFUSED in self._kinds else {}
+        if not found:
+            self._since.pop(entry_key(ConcernKind.REFUSED, ""), None)
+        self._since |= {key: self._since.get(key, steady) for key in found}
+        news = [entry for key, entry in found.items() if steady - self._since[key] >= LASTS]
+        if self._pending is None and news and steady >= self._silent_until:
+            self._pending = _Pending(message_of(news, machine=self._machine, now=now), {}, steady)
+            self._silent_until = steady + _REFUSED_AGAIN
+            self._told_alone = news
+            self._told_here |= found.keys()
+        if self._pending is not None:
+            await self._post(self._pending, now, steady)
+
+    async def _check(self, now: datetime, steady: datetime) -> None:
         has_duty = await self._has_duty(now)
+        for entry in self._told_alone:
+            await self._claim(entry, now)
+        self._told_alone = []
         if self._pending is not None:
             await self._post(self._pending, now, steady)
             return
