@@ -11,7 +11,7 @@ from receiver.core.deliveries import DeliveryFilter
 from receiver.core.durations import in_words
 from receiver.core.ports.reports import Reports
 from receiver.core.quarantine import QuarantinedSummary, QuarantineFilter
-from receiver.core.text import counted
+from receiver.core.text import counted, shortened
 from receiver.core.types import HandlerName, HandlerSwitch, WorkState
 from receiver.core.views import waiting_items
 from receiver.core.work import Backlog, HandlerReport, WorkFilter
@@ -21,6 +21,7 @@ QUARANTINED_WITHIN = timedelta(days=1)
 """A request that was put in quarantine longer ago needs nobody any more."""
 _MOST_QUARANTINED = 1_000
 _MOST_GROUPS = 5
+"""Groups of dead work that are named, beside the largest group of each handler."""
 _SECOND = timedelta(seconds=1)
 
 
@@ -112,6 +113,8 @@ def concerns(found: Attention, limits: AttentionLimits, now: datetime) -> Iterat
     oldest = found.backlog.oldest_waiting
     if oldest is not None and oldest > limits.backlog_older_than:
         text = f"The oldest work has been due for {_rounded(oldest)}. Is a worker running?"
+        if paused := found.backlog.paused:
+            text += f" Work of paused handlers counts too: {shortened(', '.join(paused))}"
         yield Concern(ConcernKind.BACKLOG, "bad", text)
     last, longest = found.last_delivery, limits.no_delivery_for
     if last is not None and longest is not None and now - last > longest:
@@ -126,8 +129,13 @@ def concerns(found: Attention, limits: AttentionLimits, now: datetime) -> Iterat
 
 
 def _dead(found: Attention) -> Iterator[Concern]:
-    for group in found.dead[:_MOST_GROUPS]:
-        alone = sum(one.handler == group.handler for one in found.dead) == 1
+    groups = Counter([one.handler for one in found.dead])
+    named: set[HandlerName] = set()
+    for place, group in enumerate(found.dead):
+        if place >= _MOST_GROUPS and group.handler in named:
+            continue
+        named.add(group.handler)
+        alone = groups[group.handler] == 1
         count = found.dead_counts.get(group.handler, group.count) if alone else group.count
         yield Concern(
             ConcernKind.DEAD,
@@ -140,6 +148,9 @@ def _dead(found: Attention) -> Iterator[Concern]:
             error=group.error,
             pattern=group.pattern,
         )
+    for handler in sorted(found.dead_counts.keys() - named):  # others have died since, more than are looked at
+        count = found.dead_counts[handler]
+        yield Concern(ConcernKind.DEAD, "bad", f"{count:,} dead in {handler}", subject=handler, count=count)
 
 
 def switched_off(handlers: Iterable[HandlerReport]) -> Iterator[Concern]:

@@ -1,7 +1,7 @@
 """What a call of a handler asks for with `ctx.later`: it is made when the attempt is recorded as a success."""
 
 import inspect
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -13,7 +13,7 @@ from receiver.events import Event
 from receiver.routing import Handler
 
 MAX_CALLS = 100
-"""For one attempt: more is a loop that does not end."""
+"""For one event, and one more for each other event of a batch: more is a loop that does not end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,22 +31,27 @@ class LaterCalls:
         """`events` are what the handler got, and `work_ids` the work items that they belong to."""
         self._handlers = handlers
         self._events = events
+        self._places = {id(event): place for place, event in enumerate(events)}
         self._work_ids = work_ids
-        self._calls: list[tuple[int, LaterCall]] = []
+        self._calls: dict[int, list[LaterCall]] = {}
+        self._left = MAX_CALLS + len(events) - 1
         self._ended = False
 
     def add(self, wanted: object, event: object, after: timedelta) -> None:
         """Note a call. Raises HandlerError if it cannot be made, and RuntimeError if the attempt has ended."""
         if self._ended:
             raise RuntimeError("ctx.later was called after the attempt had ended, so nothing would come of it")
-        place = next((at for at, one in enumerate(self._events) if one is event or one == event), None)
+        place = self._places.get(id(event))
+        if place is None:  # the handler may have copied it
+            place = next((at for at, one in enumerate(self._events) if one == event), None)
         if place is None:
             raise HandlerError(
                 "ctx.later takes the event that the handler got: the later call reads the stored delivery again, "
                 f"and {type(event).__name__} was not delivered here"
             )
-        if len(self._calls) >= MAX_CALLS:
-            raise HandlerError(f"ctx.later was called more than {MAX_CALLS} times in one attempt")
+        if not self._left:
+            most = MAX_CALLS + len(self._events) - 1
+            raise HandlerError(f"ctx.later was called more than {most:,} times in one attempt")
         handler = self._found(wanted)
         if not handler.is_for(self._events[place]):
             kind = self._events[place].type
@@ -56,9 +61,10 @@ class LaterCalls:
                 f"ctx.later: the handler {handler.name} has an order or waits for pages, and work for later would "
                 "stop that; register another function with @router.later"
             )
-        self._calls.append((self._work_ids[place], LaterCall(handler.name, after)))
+        self._left -= 1
+        self._calls.setdefault(self._work_ids[place], []).append(LaterCall(handler.name, after))
 
-    def end(self) -> Sequence[tuple[int, LaterCall]]:
+    def end(self) -> Mapping[int, Sequence[LaterCall]]:
         """Return the calls by work item. From now on none is taken."""
         self._ended = True
         return self._calls

@@ -4,7 +4,7 @@ import asyncio
 import contextvars
 import types
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Generator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from types import FrameType, MappingProxyType
@@ -47,7 +47,7 @@ class _CallEnd:
     value: object = None
     error: BaseException | None = None
     raised: Raised | None = None
-    later: Sequence[tuple[int, LaterCall]] = ()
+    later: Mapping[int, Sequence[LaterCall]] = field(default_factory=dict)
 
 
 _DONE = _UNWANTED = _CallEnd(AttemptOutcome.SUCCEEDED, Succeeded())
@@ -326,7 +326,7 @@ def _ended(claimed: Claimed, end: _CallEnd, started_at: datetime, ended_at: date
         traceback=None if raised is None else raised.traceback,
         overdue=overdue,
     )
-    later = tuple([call for work_id, call in end.later if work_id == claimed.item.id]) if end.later else ()
+    later = tuple(end.later.get(claimed.item.id, ()))
     return Ended(attempt, end.result, end.value, end.error, raised, later)
 
 

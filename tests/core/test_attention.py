@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from receiver.core.attention import AttentionLimits, ConcernKind, concerns, read_attention
 from receiver.core.dead_letters import EXAMINED
-from receiver.core.types import AttemptOutcome, HandlerName, Trigger, WorkState
+from receiver.core.types import AttemptOutcome, HandlerName, HandlerSwitch, Trigger, WorkState
 from receiver.core.work import Attempt, RecordedRun
 from receiver.stores.memory import MemoryStore
 from tests.doubles import NOON, delivery
@@ -63,3 +63,14 @@ async def test_an_empty_store_needs_nobody() -> None:
     """Not even where no delivery has come for long: nobody has sent one yet."""
     limits = AttentionLimits(no_delivery_for=HOUR)
     assert not [*concerns(await read_attention(MemoryStore(), NOON), limits, NOON)]
+
+
+async def test_a_backlog_names_the_handlers_that_are_paused() -> None:
+    """Their work is due all the time, so that workers may be well."""
+    store = MemoryStore()
+    await store.append(delivery("w-1", received_at=NOON))
+    await store.switch(HandlerName("save"), HandlerSwitch.PAUSED)
+
+    [concern] = concerns(await read_attention(store, NOON + HOUR), AttentionLimits(), NOON + HOUR)
+
+    assert concern.text.endswith("due for 1h. Is a worker running? Work of paused handlers counts too: save")

@@ -27,6 +27,7 @@ from receiver.service.client import AsyncClient
 from receiver.service.client.retrying import RetryPolicy
 from receiver.settings import Settings
 from receiver.signals.traces import starting
+from receiver.signals.traces.http import sent
 from receiver.signals.traces.spans import DeliverySpans
 from receiver.signals.traces.switch import switch_on
 from receiver.testing import RunningEmulator, RunningReceiver, SteppedClock, open_receiver, settings_for_test
@@ -316,3 +317,31 @@ def test_a_setup_that_fails_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(starting, "entry_points", lambda group: [Broken()])
     with pytest.raises(ConfigurationError, match="no exporter is named otlp"):
         starting.start_traces.__wrapped__()
+
+
+async def test_an_exception_that_quotes_a_page_is_noted_in_short(
+    spans: InMemorySpanExporter, tmp_path: Path
+) -> None:
+    """Spans wait in memory by the thousand, and exporters drop all of them for one text that is not UTF-8."""
+    router = Router()
+
+    @router.on("*", name="save", attempts=1)
+    async def save(event: Event) -> None:
+        raise ValueError("\ud800 " + "page " * 100_000)
+
+    async with receiving(tmp_path, router) as app:
+        assert await post(app) == 200
+        await app.work_items()
+    [event] = named(spans, "process crawl.page")[0].events
+    noted = event.attributes or {}
+    assert noted["exception.type"] == "ValueError"
+    assert str(noted["exception.message"]).startswith("\\ud800 page page")
+    assert "in test_an_exception_that_quotes_a_page" in str(noted["exception.stacktrace"])
+    assert max(len(str(one).encode()) for one in noted.values()) < 10_000
+
+
+def test_an_address_with_no_such_port_is_left_to_the_library(spans: InMemorySpanExporter) -> None:
+    """A span never decides whether a request is sent."""
+    with sent("POST", "http://localhost:99999/hook", {}):
+        pass
+    assert "server.port" not in (named(spans, "POST")[0].attributes or {})

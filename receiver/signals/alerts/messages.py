@@ -70,7 +70,7 @@ def firing(concerns: Iterable[Concern]) -> dict[str, AlertEntry]:
 def _entry(group: Sequence[Concern]) -> AlertEntry:
     worst, others = group[0], sum(one.count for one in group[1:])
     more = f" (and {others:,} with {counted(len(group) - 1, 'other error')})" if others else ""
-    reasons = tuple([one.reason for one in group])
+    reasons = tuple([one.reason for one in group if one.reason])
     return AlertEntry(worst.kind, worst.subject, FIRING, worst.sentence + more, worst.count + others, reasons)
 
 

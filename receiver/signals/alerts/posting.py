@@ -1,5 +1,6 @@
 """Posts alerts, signed by Standard Webhooks: https://www.standardwebhooks.com"""
 
+import asyncio
 from datetime import timedelta
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -40,24 +41,29 @@ class AlertPoster:
 
     async def post(self, message: AlertMessage) -> None:
         """Post a message once. Raises AlertNotSent unless the answer is 2xx."""
-        import httpx
-
-        inside = is_loopback(self.host) or is_private(self.host)  # a proxy would look in its own network
         try:
             async with (
                 time_limit(self._clock, _WITHIN),
-                httpx.AsyncClient(
-                    transport=self._transport, timeout=_WITHIN.seconds, trust_env=not inside
-                ) as client,
+                await self._open() as client,
                 client.stream("POST", self._url, content=message.body, headers=self._headers(message)) as answer,
             ):
                 status = answer.status_code
         except TimeoutError:
             raise AlertNotSent(f"{self.host} did not answer within {_WITHIN.seconds} s") from None
-        except (httpx.HTTPError, httpx.InvalidURL) as exc:  # its text may have the URL
+        except Exception as exc:  # of many kinds, for proxies and certificates too; its text may have the URL
             raise AlertNotSent(f"{self.host} cannot be reached ({type(exc).__name__})") from None
         if status not in _SUCCESS:
             raise AlertNotSent(f"{self.host} answered {status}: check RECEIVER_ALERT_URL")
+
+    async def _open(self) -> "httpx.AsyncClient":
+        """Return a client. The library and certificates are loaded in a thread: requests of senders do not wait."""
+        return await asyncio.to_thread(self._client) if self._transport is None else self._client()
+
+    def _client(self) -> "httpx.AsyncClient":
+        import httpx
+
+        inside = is_loopback(self.host) or is_private(self.host)  # a proxy would look in its own network
+        return httpx.AsyncClient(transport=self._transport, timeout=_WITHIN.seconds, trust_env=not inside)
 
     def _headers(self, message: AlertMessage) -> dict[str, str]:
         timestamp = int(self._clock.now().timestamp())

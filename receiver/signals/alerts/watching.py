@@ -17,7 +17,7 @@ from receiver.core.log_lines import event_log
 from receiver.core.ports.queue import OnceKeys
 from receiver.core.ports.reports import Reports
 from receiver.core.types import HandlerName
-from receiver.errors import AlertNotSent, ReceiverError
+from receiver.errors import AlertNotSent, ReceiverError, StoreError
 from receiver.signals.alerts.messages import AlertEntry, AlertMessage, entry_key, firing, message_of, resolved
 from receiver.signals.alerts.posting import AlertPoster
 
@@ -55,7 +55,7 @@ class _Pending:
     expiries: dict[str, datetime | None]
     """What to note in the store when it is posted: when each key expires."""
     try_at: datetime
-    """When to try it next."""
+    """When to try it next, on the steady clock."""
     tries: int = 0
     """How often it could not be posted."""
 
@@ -89,6 +89,9 @@ class AlertWatch:
         self._well_since: dict[str, datetime] = {}
         self._told_here: set[str] = set()
         self._pending: _Pending | None = None
+        self._told_alone: list[AlertEntry] = []
+        """What was told while the store was away, and is not noted there yet."""
+        self._silent_until = clock.steady()
 
     async def run(self) -> None:
         """Check again and again until cancelled. Every error is logged."""
@@ -112,11 +115,36 @@ class AlertWatch:
                 await self._keys.set_once_expiry(_KEYS, "duty", until=now)
 
     async def check(self) -> None:
-        """Check once, and post what is news."""
-        now = self._clock.now()
-        has_duty = await self._has_duty(now)
+        """Check once, and post what is news. Raises StoreError if the store is away."""
+        now, steady = self._clock.now(), self._clock.steady()
+        try:
+            await self._check(now, steady)
+        except StoreError:
+            await self._check_alone(now, steady)
+            raise
+
+    async def _check_alone(self, now: datetime, steady: datetime) -> None:
+        """Post what only this process knows: while the store is away every request is refused."""
+        found = firing(self._local(now)) if ConcernKind.REFUSED in self._kinds else {}
+        if not found:
+            self._since.pop(entry_key(ConcernKind.REFUSED, ""), None)
+        self._since |= {key: self._since.get(key, steady) for key in found}
+        news = [entry for key, entry in found.items() if steady - self._since[key] >= LASTS]
+        if self._pending is None and news and steady >= self._silent_until:
+            self._pending = _Pending(message_of(news, machine=self._machine, now=now), {}, steady)
+            self._silent_until = steady + _REFUSED_AGAIN
+            self._told_alone = news
+            self._told_here |= found.keys()
         if self._pending is not None:
-            await self._post(self._pending, now)
+            await self._post(self._pending, now, steady)
+
+    async def _check(self, now: datetime, steady: datetime) -> None:
+        has_duty = await self._has_duty(now)
+        for entry in self._told_alone:
+            await self._claim(entry, now)
+        self._told_alone = []
+        if self._pending is not None:
+            await self._post(self._pending, now, steady)
             return
         found, known = await self._found(now) if has_duty else ({}, {})
         if ConcernKind.REFUSED in self._kinds:
@@ -124,23 +152,22 @@ class AlertWatch:
             refused = entry_key(ConcernKind.REFUSED, "")
             if refused in self._told_here:
                 known[refused] = ConcernKind.REFUSED, ""
-        entries, expiries = await self._news(found, now)
-        for entry in await self._recovered(found, known, now):
+        entries, expiries = await self._news(found, now, steady)
+        for entry in await self._recovered(found, known, now, steady):
             entries.append(entry)
             expiries |= dict.fromkeys([entry.key, f"{entry.key}!", *_levels(entry.key, _MOST_DIGITS)], now)
         if entries:
             message = message_of(entries, machine=self._machine, now=now)
-            self._pending = _Pending(message, expiries, now)
+            self._pending = _Pending(message, expiries, steady)
             self._told_here |= {one.key for one in entries}
-            await self._post(self._pending, now)
+            await self._post(self._pending, now, steady)
 
     async def _has_duty(self, now: datetime) -> bool:
         """Tell whether this process is the one that reads the store; take the duty if nobody has it."""
         until = now + _DUTY
         if self._duty_until is not None and now < self._duty_until:
-            await self._keys.set_once_expiry(_KEYS, "duty", until=until)
-            self._duty_until = until
-            return True
+            # It is taken anew: retention forgets keys by when they were taken, and then another process has it.
+            await self._keys.set_once_expiry(_KEYS, "duty", until=now)
         taken = await self._keys.once(_KEYS, "duty", now=now, until=until)
         self._duty_until = until if taken else None
         return taken
@@ -156,15 +183,15 @@ class AlertWatch:
         return firing(told), {entry_key(kind, subject): (kind, subject) for kind, subject in wanted}
 
     async def _news(
-        self, found: dict[str, AlertEntry], now: datetime
+        self, found: dict[str, AlertEntry], now: datetime, steady: datetime
     ) -> tuple[list[AlertEntry], dict[str, datetime | None]]:
         """Return what has lasted and is not told yet, and the keys to note that it is."""
-        self._since = {key: self._since.get(key, now) for key in found}
+        self._since = {key: self._since.get(key, steady) for key in found}
         news: list[AlertEntry] = []
         expiries: dict[str, datetime | None] = {}
         for key, entry in found.items():
             self._well_since.pop(key, None)
-            if now - self._since[key] >= LASTS and (claimed := await self._claim(entry, now)):
+            if steady - self._since[key] >= LASTS and (claimed := await self._claim(entry, now)):
                 again = _REFUSED_AGAIN if entry.kind == ConcernKind.REFUSED else _AGAIN
                 expiries |= dict.fromkeys(claimed, now + again)
                 expiries |= {key: None, f"{key}!": now + _PAUSE}
@@ -191,46 +218,48 @@ class AlertWatch:
         return claimed
 
     async def _recovered(
-        self, found: dict[str, AlertEntry], known: dict[str, tuple[ConcernKind, str]], now: datetime
+        self,
+        found: dict[str, AlertEntry],
+        known: dict[str, tuple[ConcernKind, str]],
+        now: datetime,
+        steady: datetime,
     ) -> Sequence[AlertEntry]:
         """Return what was told and has been well for a while."""
         absent = [key for key in known if key not in found]
         free = await self._keys.available_once_keys(_KEYS, absent, now=now) if absent else frozenset()
-        well = {key: self._well_since.get(key, now) for key in absent if key not in free}
+        well = {key: self._well_since.get(key, steady) for key in absent if key not in free}
         self._well_since = well
-        return [resolved(*known[key]) for key, since in well.items() if now - since >= LASTS]
+        return [resolved(*known[key]) for key, since in well.items() if steady - since >= LASTS]
 
-    async def _post(self, pending: _Pending, now: datetime) -> None:
+    async def _post(self, pending: _Pending, now: datetime, steady: datetime) -> None:
         """Post a message, and note that it is told; try again later if that fails."""
-        if now < pending.try_at:
+        if steady < pending.try_at:
             return
         try:
             await self._poster.post(pending.message)
         except AlertNotSent as exc:
-            await self._postpone(pending, now, str(exc))
+            await self._postpone(pending, now, steady, str(exc))
             return
         self._pending = None
         for key, until in pending.expiries.items():
             await self._keys.set_once_expiry(_KEYS, key, until=until)
         log.info("alert_sent", extra={"to": self._poster.host, "id": pending.message.id})
 
-    async def _postpone(self, pending: _Pending, now: datetime, reason: str) -> None:
+    async def _postpone(self, pending: _Pending, now: datetime, steady: datetime, reason: str) -> None:
         pending.tries += 1
         if pending.tries == _TRIES:  # what is still wrong then makes a new message
             self._pending = None
-            for key in _claims(pending):
+            for key in _claims(pending, now):
                 await self._keys.set_once_expiry(_KEYS, key, until=now)
         pause = _FIRST_RETRY * 2 ** (pending.tries - 1)
-        pending.try_at = now + pause
-        log.warning(
-            "alert_not_sent", extra={"reason": reason, "id": pending.message.id, "retry_at": pending.try_at}
-        )
+        pending.try_at = steady + pause
+        log.warning("alert_not_sent", extra={"reason": reason, "id": pending.message.id, "retry_at": now + pause})
 
 
-def _claims(pending: _Pending) -> Iterator[str]:
+def _claims(pending: _Pending, now: datetime) -> Iterator[str]:
     """Yield the keys that were claimed for a message; those of what is well again are released by it."""
     for key, until in pending.expiries.items():
-        if until is None or until > pending.try_at:
+        if until is None or until > now:
             yield key
 
 

@@ -4,7 +4,7 @@ Names and attributes are those of OpenTelemetry's conventions: https://opentelem
 """
 
 from collections.abc import Iterator, Mapping, MutableMapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from urllib.parse import urlsplit
 
 from opentelemetry import trace
@@ -49,8 +49,9 @@ def sent(method: str, url: str, headers: MutableMapping[str, str]) -> Iterator[_
         "server.address": parts.hostname or "",
         "url.full": f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}",
     }
-    if port := parts.port or {"http": 80, "https": 443}.get(parts.scheme):
-        attributes["server.port"] = port
+    with suppress(ValueError):  # no such port: sending will fail, and tell
+        if port := parts.port or {"http": 80, "https": 443}.get(parts.scheme):
+            attributes["server.port"] = port
     parent = context_of(headers) if "traceparent" in headers else None
     span = _begin(method, parent, SpanKind.CLIENT, attributes)
     headers.update(fields_of(span))

@@ -20,7 +20,9 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from receiver.core.claims import WorkItem
 from receiver.core.deliveries import Delivery, Receipt
 from receiver.core.log_lines import event_log
+from receiver.core.text import storable
 from receiver.core.trace_context import trace_of, with_trace
+from receiver.core.tracebacks import error_line, frames
 from receiver.core.types import AttemptOutcome
 from receiver.core.work import Attempt
 from receiver.signals.subscribers import Quiet
@@ -72,10 +74,21 @@ def end(span: Span) -> None:
 
 
 def note_error(span: Span, error: BaseException) -> None:
-    """Note in a span that it ended with an exception."""
-    span.set_attribute("error.type", type(error).__qualname__)
-    span.record_exception(error)
-    span.set_status(Status(StatusCode.ERROR, type(error).__qualname__))
+    """Note in a span that it ended with an exception, with its text and frames as far as the log has them.
+
+    Not by `record_exception`, which keeps all of the text: it may quote a whole page, and thousands of spans wait
+    for their export. And a text that is not UTF-8 makes OTLP exporters drop all spans that they send together.
+    The event is that of https://opentelemetry.io/docs/specs/semconv/exceptions/exceptions-spans/
+    """
+    kind, line = type(error), error_line(error)
+    span.set_attribute("error.type", kind.__qualname__)
+    noted: AttributeValues = {
+        "exception.type": f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins."),
+        "exception.message": storable(line.removeprefix(kind.__qualname__).removeprefix(": ")),
+        "exception.stacktrace": storable("\n".join([*frames(error), line])),
+    }
+    span.add_event("exception", noted)
+    span.set_status(Status(StatusCode.ERROR, kind.__qualname__))
 
 
 class DeliverySpans:
