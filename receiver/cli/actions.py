@@ -7,7 +7,7 @@ import click
 from receiver.cli.common.columns import NOTHING, Column, moment_column
 from receiver.cli.common.filter_options import list_limit_option, store_option
 from receiver.cli.common.output import note
-from receiver.cli.common.store import open_reports
+from receiver.cli.common.store import clock_of, configured_store, open_reports
 from receiver.cli.common.tables import MAX_ROWS, ListForm, Listing, RowWriter, form_options
 from receiver.core.recorded_actions import RecordedAction
 from receiver.core.views import action_row
@@ -32,11 +32,11 @@ def actions(limit: int | None, form: ListForm, store: str | None) -> None:
 async def _list(settings: Settings, form: ListForm, most: int | None) -> None:
     writer = RowWriter(_ACTIONS, form)
     shown, before = 0, None
-    async with open_reports(settings) as reports:
+    async with open_reports(settings) as reports, clock_of(configured_store(settings)) as clock:
         while most is None or shown < most:
             size = MAX_ROWS if most is None else min(MAX_ROWS, most - shown)
             rows = await reports.actions(limit=size, before=before)
-            writer.write(rows)
+            writer.write([one.as_seen(clock.now()) for one in rows])
             shown += len(rows)
             if len(rows) < size:
                 break
@@ -47,9 +47,9 @@ async def _list(settings: Settings, form: ListForm, most: int | None) -> None:
 
 
 def _end(row: RecordedAction) -> str:
-    if row.ended_at is None:
-        return f"{row.share} %"
-    return "done" if row.error is None else "stopped"
+    if row.error is not None:
+        return "stopped"
+    return f"{row.share} %" if row.ended_at is None else "done"
 
 
 _COLUMNS: tuple[Column[RecordedAction], ...] = (

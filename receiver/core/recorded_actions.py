@@ -1,13 +1,14 @@
 """What people did to a store: who did what, when, and to how many."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 KEPT = timedelta(days=90)
 """How long an action is remembered."""
 MAX_KEPT = 10_000
 """The newest actions that are remembered; of more the oldest are forgotten."""
+INTERRUPTED = "it was interrupted"
 SILENT = timedelta(minutes=1)
 """An action that has not ended, and of which nothing was seen for so long, was interrupted."""
 
@@ -57,6 +58,10 @@ class RecordedAction:
     def was_interrupted(self, now: datetime) -> bool:
         """Tell whether its process has ended without saying so."""
         return self.ended_at is None and now - self.seen_at > SILENT
+
+    def as_seen(self, now: datetime) -> "RecordedAction":
+        """Return it with the error INTERRUPTED if it was interrupted."""
+        return replace(self, error=INTERRUPTED) if self.was_interrupted(now) else self
 
     def goes_on(self, now: datetime) -> bool:
         """Tell whether it is under way."""

@@ -1,12 +1,16 @@
 """`receiver actions`: what commands did, with who did it."""
 
+import asyncio
 import json
+from datetime import UTC, datetime
 
 import pytest
 
 from receiver.cli.common.recording import actor
 from receiver.cli.main import receiver, run
-from tests.cli.kept import DEAD, SAVE, SKIPPED, WAITING, Filling, fill, states
+from receiver.core.recorded_actions import NewAction
+from receiver.stores import open_store
+from tests.cli.kept import DEAD, SAVE, SKIPPED, STORE, WAITING, Filling, fill, states
 
 pytestmark = pytest.mark.usefixtures("configured")
 
@@ -83,3 +87,19 @@ def test_a_listing_for_people(capsys: pytest.CaptureFixture[str]) -> None:
     assert "prune" in line
     assert "events that arrived before" in line
     assert actor() in line
+
+
+async def test_an_action_whose_process_died_is_not_shown_as_under_way(
+    some_work: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing was seen of it for longer than a minute. The other one is under way, by its moments."""
+    async with open_store(STORE).controls() as controls:
+        for began in (datetime(2001, 1, 1, tzinfo=UTC), datetime(2101, 1, 1, tzinfo=UTC)):
+            number = await controls.begin_action(NewAction("cli", "retry", "all", 4), now=began)
+            await controls.advance_action(number, seen=1, changed=1, now=began)
+
+    await asyncio.to_thread(invoke, "actions")
+    shown = capsys.readouterr().out.splitlines()
+    assert [line.split()[4] for line in shown if " retry " in line] == ["25", "stopped"]
+    rows = await asyncio.to_thread(recorded, capsys)
+    assert [(row["ended_at"], row["error"]) for row in rows] == [(None, "it was interrupted"), (None, None)]

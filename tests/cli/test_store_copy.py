@@ -5,11 +5,13 @@ from pathlib import Path
 import pytest
 
 from receiver.cli.main import receiver, run
+from receiver.core.recorded_actions import NewAction
 from receiver.stores import open_store
 from receiver.stores.copying import open_copy
 from receiver.stores.sql.copying import StoreCopy
 from tests.cli.kept import DEAD, DONE, HELD, QUEUED, SAVE, SKIPPED, STORE, WAITING, delivery, fill
 from tests.cli.replaying import keep
+from tests.doubles import NOON
 from tests.stores.outside import PostgresTables, SqliteTables, Tables
 from tests.stores.rows import execute, select
 
@@ -180,6 +182,26 @@ async def test_new_deliveries_come_behind_what_was_pruned(bare_environment: Path
             await log.append(delivery("c"))
             batch = await queue.routing_batch(limit=9, max_bytes=9_999)
             assert [(one.seq, one.delivery.key) for one in batch.deliveries] == [(3, "c")]
+
+
+async def test_new_actions_come_behind_those_that_work_items_remember(
+    bare_environment: Path, postgres_url: str
+) -> None:
+    """Old actions are forgotten. A new one with the same number could be undone on items that it never changed."""
+    async with open_store(STORE).log() as log:
+        await log.append(delivery("a"))
+    execute(
+        KEPT,
+        "INSERT INTO work_items (delivery_seq, handler, state, attempts, trigger, action_id) "
+        "VALUES (1, 'one', 'dead', 1, 'delivery', 7)",
+    )
+
+    for source, target in ((STORE, postgres_url), (postgres_url, TO)):
+        async with open_copy(source, target) as (reading, writing):
+            await StoreCopy(reading, writing).run()
+    for url in (TO, postgres_url):
+        async with open_store(url).controls() as controls:
+            assert await controls.begin_action(NewAction("cli", "retry", "all", 1), now=NOON) == 8
 
 
 async def test_pages_and_bodies_are_copied_in_parts(bare_environment: Path, postgres_url: str) -> None:

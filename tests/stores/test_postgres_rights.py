@@ -2,15 +2,21 @@
 
 import secrets
 from collections.abc import Iterator
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
+from receiver.core.recorded_actions import NewAction
 from receiver.core.retention import PruneRule
+from receiver.core.schedules import PlannedRun
 from receiver.errors import StoreRefused
+from receiver.stores.copying import open_copy
 from receiver.stores.postgres.address import parse_address
 from receiver.stores.postgres.schema import prepare
 from receiver.stores.postgres.store import PostgresStore
+from receiver.stores.sql.copying import StoreCopy
+from receiver.stores.sqlite.store import SqliteStore
 from tests.doubles import delivery
 from tests.stores.conftest import open_all
 from tests.stores.opened import AFTER, DEAD, MUCH, ONE, QUEUED, ended
@@ -43,6 +49,23 @@ async def test_all_faces_work_with_few_rights(limited: str) -> None:
         assert (await opened.reports.facts()).bytes > 0
     assert store.schema().stored == store.schema().needed
     assert isinstance(await store.health_notes(), list)
+
+
+async def test_a_store_is_copied_into_tables_of_others(limited: str, tmp_path: Path) -> None:
+    """The numbers of new rows go on behind the copied ones. What people did is recorded, and runs are scheduled."""
+    source = f"sqlite:///{tmp_path / 'receiver.db'}"
+    async with open_all(SqliteStore(source)) as opened:
+        await opened.in_state(DEAD)
+    async with open_copy(source, limited) as (reading, writing):
+        await StoreCopy(reading, writing).run()
+        assert await StoreCopy(reading, writing).differences() == 0
+
+    async with open_all(PostgresStore(limited)) as opened:
+        assert await opened.controls.begin_action(NewAction("cli", "retry", "all", 1), now=AFTER) == 1
+        assert await opened.controls.retry([1], now=AFTER, action=1) == 1
+        await opened.controls.end_action(1, now=AFTER)
+        planned = PlannedRun(ONE, "1m", AFTER)
+        assert await opened.queue.follow_schedules([planned], now=AFTER) == [AFTER]
 
 
 async def test_without_the_right_to_make_tables_a_new_store_is_refused(limited: str) -> None:

@@ -35,7 +35,7 @@ from tests.stores.opened import (
     after_noon,
     ended,
 )
-from tests.stores.rows import MOMENTS, select
+from tests.stores.rows import MOMENTS, execute, select
 
 MIGRATIONS = resources.files("receiver.stores.sqlite") / "migrations"
 LATER, ENDED = to_micros(after_noon(LEASE)), to_micros(NOON - SECOND)
@@ -231,6 +231,24 @@ async def test_schema_6_keeps_every_column_of_every_work_item(path: Path) -> Non
     assert {name: select(path, f"SELECT * FROM {name}") for name in OTHER_TABLES} == others
     assert select(path, "SELECT handler, key, asked_at, expires_at FROM once_keys") == once
     assert select(path, "PRAGMA integrity_check") == [("ok",)]
+
+
+def test_scheduled_runs_are_no_arrivals_after_a_migration(path: Path) -> None:
+    """Nobody has sent them, and they are not counted later either."""
+    prepare(path, create=True)
+    execute(
+        path,
+        *(f"DROP INDEX {name}" for name in ("work_dead", "work_skipped", "monitor_checks")),
+        "DROP TABLE arrival_minutes",
+        "INSERT INTO deliveries (key, type, received_at, size, origin) "
+        "VALUES ('a', 'crawl.page', 60000000, 0, 'sender'), ('b', 'schedule.run', 60000000, 0, 'schedule')",
+        "INSERT OR REPLACE INTO marks (name, value) VALUES ('summed', 2)",
+        "PRAGMA user_version = 12",
+    )
+
+    prepare(path, create=True)
+
+    assert select(path, "SELECT minute, count FROM arrival_minutes") == [(1, 1)]
 
 
 async def test_a_store_of_schema_6_goes_on(path: Path, tmp_path: Path) -> None:

@@ -26,9 +26,9 @@ def copy(source: str, target: str, yes: bool, dry_run: bool) -> int:
     """Copy the store at FROM into the one at TO, as to PostgreSQL.
 
     Programs may use FROM meanwhile; start none on TO before it is complete. The copy has the deliveries with their
-    numbers and exact bytes, work items, attempts, quarantine, switches and once keys. Workers build the index of
-    words again. The counts by the minute begin anew, from which the console draws two days, and workers show
-    themselves when they start.
+    numbers and exact bytes, work items, attempts, quarantine, switches, schedules, once keys and recorded actions.
+    Workers build the index of words again. The counts of attempts by the minute begin anew, from which the console
+    draws two days, and workers show themselves when they start.
 
     At the end the command compares both stores. The exit code is 0 if they are equal. It is 1 if FROM has changed
     meanwhile: stop its programs, and run the same command again, which copies only what changed. A stopped copy

@@ -13,6 +13,7 @@ from receiver.core.listing_pages import LookEnd
 from receiver.core.moments import parse_moment
 from receiver.core.quarantine import QuarantineFilter
 from receiver.core.search import parse_query
+from receiver.core.text import storable
 from receiver.core.types import DeliveryState, Globs, WorkState
 from receiver.core.work import WorkFilter
 
@@ -32,7 +33,7 @@ class WrongFilter(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """The values of a page's query. Empty ones are absent; a text has at most 500 characters."""
+    """The values of a page. Empty ones are absent. A text has at most 500 characters, and every store takes it."""
 
     given: Mapping[str, str]
 
@@ -41,7 +42,7 @@ class Query:
         value = self.given.get(name, "").strip()
         if len(value) > longest:
             raise WrongFilter(f"{name} is too long")
-        return value or None
+        return storable(value) or None
 
     def moment(self, name: str, now: datetime) -> datetime | None:
         """Return a moment, absolute or as a duration before now."""

@@ -5,6 +5,8 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 
 from starlette.convertors import Convertor, register_url_convertor
 
+from receiver.core.text import storable
+
 _PLAIN = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.:-]*")
 _MARK = "~"
 _MAX_NUMBER = 2**63 - 1
@@ -40,7 +42,7 @@ class IdConvertor(Convertor[str]):
 
     def convert(self, value: str) -> str:
         """Return the id."""
-        return from_segment(value)
+        return storable(from_segment(value))
 
     def to_string(self, value: str) -> str:
         """Return the segment."""

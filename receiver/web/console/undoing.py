@@ -38,6 +38,8 @@ class Undo:
     """What a form has to be sent to, in place of a plan."""
     verb: str = ""
     """What that does to the handler."""
+    only_if: str = ""
+    """The switch that the handler must still have then: an old page must not undo what others did since."""
 
 
 def undo_filter(action: RecordedAction) -> WorkFilter | None:
@@ -65,13 +67,15 @@ def undo_of_work(action: RecordedAction, left: int) -> Undo:
     return Undo(text, f"/work-items/retry/plan?{number}&state=dead")
 
 
-def undo_of_switch(action: RecordedAction, report: HandlerReport | None) -> Undo:
-    """Return how the switch of a handler is set back."""
+def undo_of_switch(action: RecordedAction, report: HandlerReport | None, later: RecordedAction | None) -> Undo:
+    """Return how the switch of a handler is set back; `later` is an action that has switched it since."""
     handler, before = action.what.choice.get("handler", ""), action.what.choice.get("before", "")
     if report is None or before not in list(HandlerSwitch) or not handler:
         return Undo("The handler is not known any more.")
     if report.switch is not SWITCHES[action.what.verb] or before == report.switch:
         return Undo(f"There is nothing to undo: the handler is {report.switch.value} now, and was {before} before.")
+    if later is not None:
+        return Undo(f"The handler was switched again since, by action #{later.id}. Undo that one, if it was wrong.")
     back, waiting = HandlerSwitch(before), counted(waiting_items(report), "waiting item")
     effect = {
         HandlerSwitch.ON: f"It runs again, with {waiting}.",
@@ -81,7 +85,8 @@ def undo_of_switch(action: RecordedAction, report: HandlerReport | None) -> Undo
     skipped = report.counts.get(WorkState.SKIPPED, 0)
     if skipped and report.switch is HandlerSwitch.DISABLED:
         effect += f" {counted(skipped, 'item')} that it skipped stay so until they are retried."
-    return Undo(effect, switch=f"/handlers/{segment(HandlerName(handler))}/{_BACK[back]}", verb=_BACK[back])
+    path = f"/handlers/{segment(HandlerName(handler))}/{_BACK[back]}"
+    return Undo(effect, switch=path, verb=_BACK[back], only_if=report.switch.value)
 
 
 def undo_of_other(action: RecordedAction) -> Undo:

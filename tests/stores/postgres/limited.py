@@ -17,7 +17,7 @@ def limited_user(url: str) -> Iterator[str]:
         CREATE ROLE limited_{user} LOGIN;
         GRANT USAGE ON SCHEMA {schema} TO limited_{user};
         GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO limited_{user};
-        GRANT USAGE ON ALL SEQUENCES IN SCHEMA {schema} TO limited_{user};
+        GRANT USAGE, UPDATE ON ALL SEQUENCES IN SCHEMA {schema} TO limited_{user};
         """
     )
     parts = urlsplit(url)

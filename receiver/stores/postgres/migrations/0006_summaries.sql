@@ -14,5 +14,5 @@ CREATE TABLE {schema}.arrival_minutes (
 INSERT INTO {schema}.arrival_minutes
 SELECT received_at / 60000000, count(*) FROM {schema}.deliveries
 WHERE seq <= (SELECT value FROM {schema}.marks WHERE name = 'summed')
-    AND received_at >= (SELECT max(received_at) FROM {schema}.deliveries) - 172800000000
+    AND received_at >= (SELECT max(received_at) FROM {schema}.deliveries) - 172800000000 AND origin <> 'schedule'
 GROUP BY 1;

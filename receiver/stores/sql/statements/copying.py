@@ -128,8 +128,14 @@ LAST_GIVEN = """
 SELECT
     (SELECT coalesce(max(seq), 0) FROM deliveries), (SELECT value FROM marks WHERE name = 'routed'),
     (SELECT coalesce(max(id), 0) FROM work_items), (SELECT coalesce(max(id), 0) FROM quarantine),
-    (SELECT coalesce(max(id), 0) FROM actions)
+    (
+        SELECT coalesce(max(last), 0) FROM (
+            SELECT max(id) AS last FROM actions UNION ALL
+            SELECT max(action_id) FROM work_items WHERE action_id IS NOT NULL
+        ) AS given
+    )
 """
+"""Work items remember the numbers of actions that were forgotten: a new one must not take such a number."""
 
 
 def set_heads(dialect: Dialect) -> str:

@@ -14,5 +14,5 @@ CREATE TABLE arrival_minutes (
 INSERT INTO arrival_minutes
 SELECT received_at / 60000000, count(*) FROM deliveries
 WHERE seq <= (SELECT value FROM marks WHERE name = 'summed')
-    AND received_at >= (SELECT max(received_at) FROM deliveries) - 172800000000
+    AND received_at >= (SELECT max(received_at) FROM deliveries) - 172800000000 AND origin <> 'schedule'
 GROUP BY 1;

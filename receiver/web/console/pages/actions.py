@@ -23,6 +23,7 @@ from receiver.web.console.undoing import (
     undo_of_work,
 )
 
+_PAGE = 500
 _PATHS = {action.verb: path for path, action in ACTIONS.items()}
 
 
@@ -64,7 +65,7 @@ class ActionPages:
             "state": state,
             "undo": undo,
             "can_stop": self._parts.runs.is_running(one.id),
-            "rest": self._rest(one) if state == "stopped" and one.has_rest else None,
+            "rest_page": _rest_page(one),
         }
         return self._parts.pages.page(request, "action.html", content)
 
@@ -79,21 +80,13 @@ class ActionPages:
             return "running"
         return "stopped" if one.error is not None or one.ended_at is None else "done"
 
-    def _rest(self, one: RecordedAction) -> str | None:
-        """Return the page with the plan for the rest of an action that was stopped."""
-        path, job_id = _PATHS.get(one.what.verb), one.what.choice.get("job")
-        if one.what.verb in ("backfill", "fetch") and job_id is not None:
-            return f"/jobs/{segment(job_id)}"
-        return (
-            None if path is None or not one.what.choice else f"/work-items/{path}/plan?{urlencode(one.what.choice)}"
-        )
-
     async def _undo(self, reports: Reports, one: RecordedAction) -> Undo:
         wanted = undo_filter(one)
         if wanted is not None:
             return undo_of_work(one, (await reports.work_plan(wanted)).count)
         if one.what.verb in SWITCHES:
-            return undo_of_switch(one, await self._handler(reports, one.what.choice.get("handler", "")))
+            handler = await self._handler(reports, one.what.choice.get("handler", ""))
+            return undo_of_switch(one, handler, await _later_switch(reports, one))
         return undo_of_other(one)
 
     async def _handler(self, reports: Reports, name: str) -> HandlerReport | None:
@@ -104,3 +97,25 @@ class ActionPages:
             return None
         switch = (await reports.switches()).get(report.name, HandlerSwitch.ON)
         return HandlerReport(report.name, switch, report.counts, report.last_error, report.latency)
+
+
+def _rest_page(one: RecordedAction) -> str | None:
+    """Return the page with the plan for the rest of an action; None for one that cannot go on."""
+    path, job_id = _PATHS.get(one.what.verb), one.what.choice.get("job")
+    if one.what.verb in ("backfill", "fetch") and job_id is not None:
+        return f"/jobs/{segment(job_id)}"
+    return None if path is None or not one.what.choice else f"/work-items/{path}/plan?{urlencode(one.what.choice)}"
+
+
+async def _later_switch(reports: Reports, one: RecordedAction) -> RecordedAction | None:
+    """Return an action that has switched the same handler since."""
+    before: int | None = None
+    while rows := await reports.actions(limit=_PAGE, before=before):
+        for row in rows:
+            if row.id <= one.id:
+                return None
+            is_same = row.what.choice.get("handler") == one.what.choice.get("handler")
+            if is_same and row.changed and row.what.verb in SWITCHES:
+                return row
+        before = rows[-1].id
+    return None

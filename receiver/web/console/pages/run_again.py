@@ -1,5 +1,6 @@
 """Run the handlers of many deliveries again: the plan for a filter, and the action."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -8,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from receiver.core.bulk import DeliveryPlan
 from receiver.core.clock import Clock, iso
 from receiver.core.deliveries import DeliveryFilter
 from receiver.core.ports.controls import Controls
@@ -20,6 +22,9 @@ from receiver.web.console.filters import Query, WrongFilter
 from receiver.web.console.parts import ConsoleParts, actor_of, get, go_to, post
 
 FILTERS = ("type", "job", "state", "handler", "since", "until", "text", "failed")
+_VERB = "run again"
+_NEWEST = 100
+"""Actions among which one is looked for that the same plan began."""
 _CHUNK = 100
 """Work items of one transaction. It is small, because acks wait for the write lock."""
 
@@ -43,6 +48,8 @@ class RunAgainPages:
 
     def __init__(self, parts: ConsoleParts) -> None:
         self._parts = parts
+        self._turn = asyncio.Lock()
+        """One form after the other, so that the second of two that are alike finds the action of the first."""
 
     def routes(self) -> list[Route]:
         """Return the routes of these pages."""
@@ -52,8 +59,19 @@ class RunAgainPages:
         chosen = _chosen(self._parts.query(request), self._parts.clock.now())
         async with self._parts.access.reading() as reports:
             plan = await reports.plan(await _resolved(reports, chosen.wanted))
-        content = {"plan": plan, "chosen": chosen, "can_run": plan.count - plan.without_body}
-        return self._parts.pages.page(request, "run_again_plan.html", content)
+        return self._plan_page(request, chosen, plan)
+
+    def _plan_page(
+        self, request: Request, chosen: _WantedEvents, plan: DeliveryPlan, *, has_grown: bool = False
+    ) -> Response:
+        content = {
+            "has_grown": has_grown,
+            "plan": plan,
+            "chosen": chosen,
+            "can_run": plan.count - plan.without_body,
+            "planned_at": iso(self._parts.clock.now()),
+        }
+        return self._parts.pages.page(request, "run_again_plan.html", content, status=409 if has_grown else 200)
 
     async def _act(self, request: Request) -> Response:
         form = self._parts.form(request)
@@ -63,12 +81,22 @@ class RunAgainPages:
             plan = await reports.plan(wanted)
         planned, count = form.number("count"), plan.count - plan.without_body
         if planned is not None and count > planned:
-            content = {"plan": plan, "chosen": chosen, "can_run": count, "has_grown": True}
-            return self._parts.pages.page(request, "run_again_plan.html", content, status=409)
-        action = NewAction(actor_of(request), "run again", chosen.about, count)
-        clock = self._parts.clock
-        number = await self._parts.runs.start(action, lambda *faces: _carry_out(clock, wanted, *faces))
+            return self._plan_page(request, chosen, plan, has_grown=True)
+        planned_at, clock = form.text("planned_at"), self._parts.clock
+        choice = {} if planned_at is None else chosen.given | {"planned_at": planned_at}
+        action = NewAction(actor_of(request), _VERB, chosen.about, count, choice)
+        async with self._turn:
+            number = await self._begun(action)
+            if number is None:
+                number = await self._parts.runs.start(action, lambda *faces: _carry_out(clock, wanted, *faces))
         return go_to(request, f"/actions/{number}")
+
+    async def _begun(self, action: NewAction) -> int | None:
+        """Return the action that the same plan began already: its form was sent twice. None if there is none."""
+        async with self._parts.access.reading() as reports:
+            newest = await reports.actions(limit=_NEWEST)
+        same = (one.id for one in newest if one.what.verb == _VERB and one.what.choice == action.choice)
+        return next(same, None) if action.choice else None
 
 
 def _chosen(query: Query, now: datetime) -> _WantedEvents:
