@@ -8,7 +8,7 @@ KEPT = timedelta(days=90)
 """How long an action is remembered."""
 MAX_KEPT = 10_000
 """The newest actions that are remembered; of more the oldest are forgotten."""
-INTERRUPTED = "it was interrupted"
+INTERRUPTED = "interrupted: nothing was seen of it for a minute"
 SILENT = timedelta(minutes=1)
 """An action that has not ended, and of which nothing was seen for so long, was interrupted."""
 

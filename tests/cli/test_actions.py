@@ -8,7 +8,7 @@ import pytest
 
 from receiver.cli.common.recording import actor
 from receiver.cli.main import receiver, run
-from receiver.core.recorded_actions import NewAction
+from receiver.core.recorded_actions import INTERRUPTED, NewAction
 from receiver.stores import open_store
 from tests.cli.kept import DEAD, SAVE, SKIPPED, STORE, WAITING, Filling, fill, states
 
@@ -102,4 +102,4 @@ async def test_an_action_whose_process_died_is_not_shown_as_under_way(
     shown = capsys.readouterr().out.splitlines()
     assert [line.split()[4] for line in shown if " retry " in line] == ["25", "stopped"]
     rows = await asyncio.to_thread(recorded, capsys)
-    assert [(row["ended_at"], row["error"]) for row in rows] == [(None, "it was interrupted"), (None, None)]
+    assert [(row["ended_at"], row["error"]) for row in rows] == [(None, INTERRUPTED), (None, None)]

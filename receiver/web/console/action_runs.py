@@ -22,6 +22,10 @@ MAX_RUNNING = 20
 """Actions of one console that may be under way or wait for their turn."""
 
 
+_NEWEST = 100
+"""Actions among which one is looked for that the same form began."""
+
+
 class TooManyActions(ValueError):
     """Too many actions are under way; the message is for the page."""
 
@@ -50,6 +54,8 @@ class ActionRuns:
         self._tasks: set[asyncio.Task[None]] = set()
         self._turn = asyncio.Lock()
         """One after the other: the second of two that are alike finds nothing to do, and says so."""
+        self.forms = asyncio.Lock()
+        """Forms that make work ask `begun_by` and begin under it, so that a second one finds the first."""
 
     def is_running(self, number: int) -> bool:
         """Tell whether an action is under way in this process, or waits here for its turn."""
@@ -124,6 +130,15 @@ class ActionRuns:
             error = STOPPED
         await controls.end_action(run.number, now=self._clock.now(), error=error or None)
         return done.changed, error
+
+
+async def begun_by(reports: Reports, action: NewAction) -> int | None:
+    """Return the action that the same form began already, as it was sent twice: its choice names its page."""
+    if not action.choice:
+        return None
+    newest = await reports.actions(limit=_NEWEST)
+    same = (one.id for one in newest if (one.what.verb, one.what.choice) == (action.verb, action.choice))
+    return next(same, None)
 
 
 def _log(action: NewAction, changed: int, error: str) -> None:

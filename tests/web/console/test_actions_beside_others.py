@@ -36,6 +36,23 @@ async def test_a_plan_that_is_sent_twice_runs_once(browser: Browser, opened: Ope
     assert (await browser.http.post("/run-again", data=again)).headers["location"] == "/actions/2"
 
 
+async def test_two_clicks_run_a_delivery_once(browser: Browser, opened: Opened, clock: VirtualClock) -> None:
+    """Both forms may arrive at the same time. Another handler, or a newer page, is another wish."""
+    await opened.add(delivery("a"))
+    await opened.route(ONE, TWO)
+    form = fields(await browser.page("/deliveries/a")) | {"handler": "one"}
+
+    sent = [browser.http.post("/deliveries/a/run-again", data=form) for _ in range(2)]
+    assert {one.status_code for one in await asyncio.gather(*sent)} == {303}
+    assert len(await opened.work()) == 3
+    await browser.http.post("/deliveries/a/run-again", data=form | {"handler": "two"})
+    assert len(await opened.work()) == 4
+    clock.advance(timedelta(seconds=1))
+    newer = fields(await browser.page("/deliveries/a")) | {"handler": "one"}
+    await browser.http.post("/deliveries/a/run-again", data=newer)
+    assert len(await opened.work()) == 5
+
+
 async def test_only_the_last_switch_of_a_handler_is_undone(browser: Browser, opened: Opened) -> None:
     """Somebody else resumed it, and paused it for a reason of their own. Another handler does not matter."""
     await opened.add(delivery("a"))

@@ -8,11 +8,13 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from receiver.core.actions import BURY, RETRY
+from receiver.core.clock import iso
 from receiver.core.recorded_actions import NewAction
 from receiver.core.text import counted
 from receiver.core.types import DeliveryKey, DeliveryState, Trigger
 from receiver.core.views import explanation, run_time, with_subjects
 from receiver.core.work import NewWork
+from receiver.web.console.action_runs import begun_by
 from receiver.web.console.copies import copies_of
 from receiver.web.console.delivery_content import content_of
 from receiver.web.console.filters import PAGE_SIZE, Query
@@ -82,6 +84,7 @@ class DeliveryPages:
             "can_retry": {one.summary.id for one in work if RETRY.can_change(one.summary)},
             "can_bury": {one.summary.id for one in work if BURY.can_change(one.summary)},
             "handlers": list(dict.fromkeys(one.handler for one in detail.work)),
+            "shown_at": iso(self._parts.clock.now()),
             **shown,
             "copies": copies_of(detail, self._parts.options.webhook_url, self._parts.options.sign),
         }
@@ -102,13 +105,17 @@ class DeliveryPages:
         )
 
     async def _run_again(self, request: Request) -> Response:
-        key, handler = request.path_params["key"], self._parts.form(request).text("handler")
-        async with self._parts.access.deciding() as (reports, controls):
+        key, form = request.path_params["key"], self._parts.form(request)
+        handler, shown_at = form.text("handler"), form.text("shown_at")
+        choice = {} if shown_at is None else {"delivery": key, "handler": handler or "", "shown_at": shown_at}
+        async with self._parts.runs.forms, self._parts.access.deciding() as (reports, controls):
             detail = await reports.detail(DeliveryKey(key))
             names = [one for one in dict.fromkeys(work.handler for work in detail.work) if handler in (None, one)]
             new = [NewWork(detail.summary.seq, one, claim=False, trigger=Trigger.REPLAY) for one in names]
             about = f"{counted(len(names), 'handler') if handler is None else handler} of delivery {key}"
-            action = NewAction(actor_of(request), "run again", about, len(new))
+            action = NewAction(actor_of(request), "run again", about, len(new), choice)
+            if await begun_by(reports, action) is not None:
+                return go_to(request, f"/deliveries/{segment(key)}")
             async with self._parts.runs.recorded(reports, controls, action) as number:
                 now = self._parts.clock.now()
                 await controls.enqueue(new, now=now, action=number)

@@ -1,6 +1,5 @@
 """Run the handlers of many deliveries again: the plan for a filter, and the action."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -17,14 +16,11 @@ from receiver.core.ports.reports import DeliveryReader, Reports
 from receiver.core.recorded_actions import NewAction
 from receiver.core.types import Trigger
 from receiver.core.work import NewWork
-from receiver.web.console.action_runs import ActionRun
+from receiver.web.console.action_runs import ActionRun, begun_by
 from receiver.web.console.filters import Query, WrongFilter
 from receiver.web.console.parts import ConsoleParts, actor_of, get, go_to, post
 
 FILTERS = ("type", "job", "state", "handler", "since", "until", "text", "failed")
-_VERB = "run again"
-_NEWEST = 100
-"""Actions among which one is looked for that the same plan began."""
 _CHUNK = 100
 """Work items of one transaction. It is small, because acks wait for the write lock."""
 
@@ -48,8 +44,6 @@ class RunAgainPages:
 
     def __init__(self, parts: ConsoleParts) -> None:
         self._parts = parts
-        self._turn = asyncio.Lock()
-        """One form after the other, so that the second of two that are alike finds the action of the first."""
 
     def routes(self) -> list[Route]:
         """Return the routes of these pages."""
@@ -84,19 +78,13 @@ class RunAgainPages:
             return self._plan_page(request, chosen, plan, has_grown=True)
         planned_at, clock = form.text("planned_at"), self._parts.clock
         choice = {} if planned_at is None else chosen.given | {"planned_at": planned_at}
-        action = NewAction(actor_of(request), _VERB, chosen.about, count, choice)
-        async with self._turn:
-            number = await self._begun(action)
+        action = NewAction(actor_of(request), "run again", chosen.about, count, choice)
+        async with self._parts.runs.forms:
+            async with self._parts.access.reading() as reports:
+                number = await begun_by(reports, action)
             if number is None:
                 number = await self._parts.runs.start(action, lambda *faces: _carry_out(clock, wanted, *faces))
         return go_to(request, f"/actions/{number}")
-
-    async def _begun(self, action: NewAction) -> int | None:
-        """Return the action that the same plan began already: its form was sent twice. None if there is none."""
-        async with self._parts.access.reading() as reports:
-            newest = await reports.actions(limit=_NEWEST)
-        same = (one.id for one in newest if one.what.verb == _VERB and one.what.choice == action.choice)
-        return next(same, None) if action.choice else None
 
 
 def _chosen(query: Query, now: datetime) -> _WantedEvents:
