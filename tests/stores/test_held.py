@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from receiver.core.claims import HeldItem, JobPages, Lease
-from receiver.core.types import DeliveryKey, HandlerName, WorkState
+from receiver.core.types import DeliveryKey, HandlerName, Trigger, WorkState
 from receiver.core.work import Hold, NewWork
 from tests.doubles import NOON, delivery
 from tests.stores.opened import (
@@ -250,6 +250,17 @@ async def test_an_unrouted_page_is_open(opened: Opened) -> None:
     assert await pages(opened) == JobPages(NOON + SECOND, DeliveryKey("new"))
     assert (await pages(opened, TWO)).open_key == "new"
     assert (await opened.queue.pages("job", page_type=PAGE, handlers=())).open_key == "new"
+
+
+async def test_a_page_that_waits_for_later_is_handled(opened: Opened) -> None:
+    """The end of a job does not wait for what its handlers do hours after it."""
+    await opened.add(delivery())
+    batch = await opened.queue.routing_batch(limit=1, max_bytes=1)
+    work = NewWork(batch.deliveries[0].seq, ONE, claim=False, trigger=Trigger.LATER)
+    await opened.queue.route(batch, [work], lease=Lease(A, after_noon(LEASE)), now=NOON)
+
+    assert [one.state for one in await opened.work()] == [WAITING]
+    assert await pages(opened) == JobPages(NOON, None)
 
 
 async def test_a_page_that_no_handler_wants_is_handled(opened: Opened) -> None:

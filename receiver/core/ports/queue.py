@@ -148,7 +148,10 @@ class HoldQueue(Protocol):
         """Return held items that are due for a check, the longest due first."""
 
     async def pages(self, job_id: str, *, page_type: str, handlers: Sequence[HandlerName]) -> JobPages:
-        """Return how far these handlers have come with the pages of a job; an unrouted page is not handled."""
+        """Return how far these handlers have come with the pages of a job; an unrouted page is not handled.
+
+        What was asked for with `ctx.later` does not count: the end of a job must not wait for hours.
+        """
 
     async def recheck(self, work_id: int, *, at: datetime, note: str) -> None:
         """Keep an item held until its next check. `note` says what it waits for."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from receiver.core.claims import HeldItem, JobPages
-from receiver.core.types import HandlerName, WorkState
+from receiver.core.types import HandlerName, Trigger, WorkState
 from receiver.core.work_states import OPEN, Cause
 from receiver.stores.memory.face import MemoryFace
 from receiver.stores.memory.rows import WorkRow
@@ -34,7 +34,11 @@ class MemoryHolds(MemoryFace):
             for one in state.deliveries.values()
             if (one.delivery.job_id, one.delivery.type) == (job_id, page_type)
         ]
-        unhandled = {one.seq for one in state.work.values() if one.handler in handlers and one.state in OPEN}
+        unhandled = {
+            one.seq
+            for one in state.work.values()
+            if one.handler in handlers and one.state in OPEN and one.first_trigger is not Trigger.LATER
+        }
         missing = [one.delivery.key for one in pages if one.seq > state.routed or one.seq in unhandled]
         return JobPages(pages[-1].delivery.received_at if pages else None, missing[-1] if missing else None)
 

@@ -1,6 +1,6 @@
 """The SQL of held work items and of the pages that they wait for."""
 
-from receiver.core.types import WorkState
+from receiver.core.types import Trigger, WorkState
 from receiver.core.work_states import OPEN
 from receiver.stores.postgres.statements.by_id import by_id_in
 from receiver.stores.sql.statements.columns import ROUTED, in_states
@@ -23,6 +23,7 @@ SELECT key FROM deliveries WHERE job_id = :job_id AND type = :page_type AND seq 
 OPEN_PAGE = f"""
 SELECT d.key FROM deliveries AS d JOIN work_items AS w ON w.delivery_seq = d.seq
 WHERE d.job_id = :job_id AND d.type = :page_type AND {in_states(OPEN, "w.state")} AND w.handler = ANY(:handlers)
+    AND w.trigger <> '{Trigger.LATER}'
 ORDER BY d.seq DESC LIMIT 1
 """
 
