@@ -61,14 +61,19 @@ class ScheduledRuns:
 
     async def _make_due(self) -> None:
         now, steady = self._clock.now(), self._clock.steady()
-        if self._followed_at is None or steady - self._followed_at >= self._longest_wait:
+        made = await self._make_noted(now)  # before the store may be told of another schedule for the handler
+        if made or self._followed_at is None or steady - self._followed_at >= self._longest_wait:
             await self._follow(now)
             self._followed_at = steady
+        if await self._make_noted(now):
+            await self._follow(now)
+
+    async def _make_noted(self, now: datetime) -> bool:
+        """Make the runs that are due by what the store had; return whether there were any."""
         due = [name for name, moment in self._noted.items() if moment <= now]
         for name in due:
             await self._make(name, now)
-        if due:
-            await self._follow(now)
+        return bool(due)
 
     async def until_due(self) -> None:
         """Return when a run is due, or when `make_due` has to read the store again; never without schedules."""

@@ -4,12 +4,15 @@ from datetime import timedelta
 
 import pytest
 
+from receiver import Router
+from receiver.core.clock import VirtualClock
 from receiver.core.types import HandlerName, HandlerSwitch, WorkerId, WorkState
 from receiver.core.work import WorkFilter
 from receiver.errors import StoreError
 from receiver.events import Event, ScheduledRun
+from receiver.stores.memory import MemoryStore
 from receiver.worker.fanout import read_event
-from receiver.worker.schedules import run_delivery
+from receiver.worker.schedules import ScheduledRuns, run_delivery
 from tests.doubles import NOON, delivery
 from tests.worker.worker_bench import MINUTE, SECOND, WorkerBench
 
@@ -79,6 +82,27 @@ async def test_a_clock_that_is_set_back_brings_no_run_twice_and_stops_none(bench
         await passes(bench, 3 * HOUR)
 
     assert bench.ran == ["13:00 at 13:00", "14:00 at 14:00", "15:00 at 15:00"]
+
+
+async def test_a_due_run_is_made_though_another_version_has_changed_the_schedule() -> None:
+    """While versions change, workers of both follow the same handler, each by its own schedule."""
+    store, clock = MemoryStore(), VirtualClock(NOON)
+    versions = []
+    for interval in ("30 minutes", "1 hour"):
+        router = Router()
+
+        @router.every(interval, name="h")
+        def run(event: ScheduledRun) -> None: ...
+
+        versions.append(ScheduledRuns(store, router, clock, longest_wait=MINUTE))
+    new, old = versions
+    clock.advance(HOUR - MINUTE)
+    for one in (new, old):
+        await one.make_due()
+    clock.advance(MINUTE)
+    await new.make_due()
+
+    assert [one.delivery.key for one in store.state.deliveries.values()] == ["every:h:2026-08-04T13:00:00Z"]
 
 
 @pytest.mark.parametrize("error", [StoreError("away"), LookupError("a bug")])
