@@ -37,7 +37,7 @@ def make(folder: Path) -> None:
     console = Console(record=True, width=_COLUMNS, file=io.StringIO(), force_terminal=True)
     console.print(Text("$ receiver demo"))
     for line in lines:
-        console.print(Text.from_ansi(line))
+        console.print(Text.from_ansi(line.replace(sys.prefix, ".venv")))  # as in the README, on any machine
     console.save_svg(str(folder / "demo.svg"), title="receiver demo", code_format=_FRAME, unique_id="demo")
 
 
