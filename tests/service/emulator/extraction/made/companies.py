@@ -17,24 +17,24 @@ COMPANIES = (
     ),
     MadePage(
         "German imprint",
-        """<main><h1>Impressum</h1><p>Firma: Holz Kern KG</p><p>Geschäftsführer: Eva Kern</p>
+        """<main><h1>Impressum</h1><p>Firma: Holz Kern KG</p><p>Geschäftsführer: Person Sechs</p>
         <p>Handelsregister: HRA 1234</p><p>USt-IdNr.: DE123456789</p><p>Telefon: 0561 12345</p>
         <p>E-Mail: post@kern.example</p><p>Anschrift: Am Markt 3, 34117 Kassel</p></main>""",
         {"company": "text", "managing_director": "text", "register_number": "text", "vat_id": "text",
          "phone": "text", "email": "text", "address": "text", "bank": "text"},
-        {"company": "Holz Kern KG", "managing_director": "Eva Kern", "register_number": "HRA 1234",
+        {"company": "Holz Kern KG", "managing_director": "Person Sechs", "register_number": "HRA 1234",
          "vat_id": "DE123456789", "phone": "0561 12345", "email": "post@kern.example",
          "address": "Am Markt 3, 34117 Kassel", "bank": None},
         language="de",
     ),
     MadePage(
         "company profile",
-        """<main><h1>Harbour Cycles</h1><p>Founded: 2011</p><p>Employees: 42</p><p>CEO: Person One</p>
+        """<main><h1>Harbour Cycles</h1><p>Founded: 2011</p><p>Employees: 42</p><p>Director: Person One</p>
         <p>Revenue: $3.5 million</p><h2>Mission</h2><p>Bikes that last.</p><h2>Offices</h2><ul><li>Leith</li>
         <li>Hull</li></ul></main>""",
-        {"company": "text", "founded": "whole", "employees": "whole", "ceo": "text", "revenue": "number",
+        {"company": "text", "founded": "whole", "employees": "whole", "director": "text", "revenue": "number",
          "mission": "text", "offices": ["text"], "stock_symbol": "text"},
-        {"company": "Harbour Cycles", "founded": 2011, "employees": 42, "ceo": "Person One", "revenue": 3500000,
+        {"company": "Harbour Cycles", "founded": 2011, "employees": 42, "director": "Person One", "revenue": 3500000,
          "mission": "Bikes that last.", "offices": ["Leith", "Hull"], "stock_symbol": None},
     ),
     MadePage(

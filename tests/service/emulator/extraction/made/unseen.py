@@ -79,12 +79,12 @@ UNSEEN = (
     ),
     MadePage(
         "team page",
-        """<main><h1>Our team</h1><div class="person"><img src="/t/1.jpg"><h4>Person One</h4><p class="role">CEO</p>
+        """<main><h1>Our team</h1><div class="person"><img src="/t/1.jpg"><h4>Person One</h4><p class="role">Baker</p>
         <a href="mailto:one@cycles.example">E-mail</a></div><div class="person"><img src="/t/2.jpg"><h4>Person Two</h4>
         <p class="role">Mechanic</p><a href="mailto:two@cycles.example">E-mail</a></div></main>""",
         {"team": [{"name": "text", "role": "text", "email": "text"}]},
         {"team": [
-            {"name": "Person One", "role": "CEO", "email": "one@cycles.example"},
+            {"name": "Person One", "role": "Baker", "email": "one@cycles.example"},
             {"name": "Person Two", "role": "Mechanic", "email": "two@cycles.example"},
         ]},
     ),
