@@ -30,7 +30,6 @@ from receiver.settings.values import (
     Size,
     StandardSecret,
     UrlPath,
-    as_text,
     is_utf8,
 )
 
@@ -369,29 +368,6 @@ class Settings(BaseSettings):
             f"no {PREFIX}SECRETS and no {PREFIX}TOKENS are set, so anybody could send deliveries: "
             f"set {PREFIX}SECRETS to the webhook secret of your account, or set {PREFIX}ALLOW_UNSIGNED=true"
         )
-
-
-def load_settings(env_file: Path = Path(".env"), /, **flags: Any) -> Settings:
-    """Read all settings. A flag that is None is ignored. Raises ConfigurationError with a message of one line."""
-    given = {name: value for name, value in flags.items() if value is not None}
-    return Settings(_env_file=env_file, **given)
-
-
-def as_variables(settings: Settings) -> dict[str, str]:
-    """Return the variables with which another process has the same settings: those that are not defaults.
-
-    They contain secrets.
-    """
-    return {
-        f"{PREFIX}{name.upper()}": written
-        for name in sorted(settings.model_fields_set)
-        if (written := as_text(getattr(settings, name))) is not None
-    }
-
-
-def load_reading_settings(**flags: Any) -> Settings:
-    """Read all settings but the secrets, for a command that only reads: those may still be the placeholder."""
-    return load_settings(secrets=(), **flags)
 
 
 def _reasons(error: ValidationError) -> dict[str, str]:
