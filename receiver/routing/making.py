@@ -46,31 +46,18 @@ def make_handler(
     after_pages = read_after_pages(name, options)
     if after_pages is not None:
         require_job_ends(name, wanted)
-    extras = read_extras(name, function, batched=batch is not None)
-    require_event(name, function, wanted, batched=batch is not None)
-    runs_in = read_runs_in(name, options, function)
-    if runs_in is RunsIn.PROCESS:
-        _require_importable(name, function, extras)
-    retry_on, give_up_on = read_errors(name, options)
+    called = _called(name, function, wanted, options, batched=batch is not None)
     return Handler(
-        name=name,
-        function=function,
         wanted=wanted,
         where=read_where(name, options),
         schedule=schedule,
-        timeout=read_timeout(name, options),
-        runs_in=runs_in,
-        takes_context=extras.takes_context,
-        context_name=extras.context_name,
-        needs=extras.needs,
         lane=read_lane(name, options),
         after_pages=after_pages,
         batch=batch,
         concurrency=read_concurrency(name, options),
         rate=read_rate(name, options),
-        retry_on=retry_on,
-        give_up_on=give_up_on,
         only_later=only_later,
+        **called,
     )
 
 
@@ -81,27 +68,42 @@ def make_scheduled(
     name = _checked_name(function, options.get("name"))
     require_known(name, options, among=RunOptions)
     times = read_times(name, interval, cron, timezone)
-    extras = read_extras(name, function, batched=False)
-    require_event(name, function, (ScheduledRun,), batched=False)
+    called = _called(name, function, (ScheduledRun,), options, batched=False)
+    return Handler(
+        wanted=(),
+        where=None,
+        schedule=read_schedule(name, options, within=times.shortest_gap()),
+        times=times,
+        **called,
+    )
+
+
+def _called(
+    name: HandlerName,
+    function: Callable[..., Any],
+    wanted: tuple[EventChoice, ...],
+    options: Options,
+    *,
+    batched: bool,
+) -> dict[str, Any]:
+    """Return the fields that say how the function is called, the same for every handler."""
+    extras = read_extras(name, function, batched=batched)
+    require_event(name, function, wanted, batched=batched)
     runs_in = read_runs_in(name, options, function)
     if runs_in is RunsIn.PROCESS:
         _require_importable(name, function, extras)
     retry_on, give_up_on = read_errors(name, options)
-    return Handler(
-        name=name,
-        function=function,
-        wanted=(),
-        where=None,
-        schedule=read_schedule(name, options, within=times.shortest_gap()),
-        timeout=read_timeout(name, options),
-        runs_in=runs_in,
-        takes_context=extras.takes_context,
-        context_name=extras.context_name,
-        needs=extras.needs,
-        retry_on=retry_on,
-        give_up_on=give_up_on,
-        times=times,
-    )
+    return {
+        "name": name,
+        "function": function,
+        "timeout": read_timeout(name, options),
+        "runs_in": runs_in,
+        "takes_context": extras.takes_context,
+        "context_name": extras.context_name,
+        "needs": extras.needs,
+        "retry_on": retry_on,
+        "give_up_on": give_up_on,
+    }
 
 
 def _require_no_order(handler: str, options: Options) -> None:

@@ -192,6 +192,17 @@ def _in_time_of(store: str | None, given: dict[str, Any]) -> dict[str, Any]:
     return given | {name: parse_moment(text, now) for name, text in written.items()}
 
 
+def _handlers(explanation: str) -> Callable[[Command], Command]:
+    return click.option(
+        "--handler",
+        type=text,
+        metavar="GLOB",
+        multiple=True,
+        shell_complete=complete_handler,
+        help=explanation,
+    )
+
+
 _SPAN = (
     click.option(
         "--since",
@@ -215,14 +226,7 @@ _FILTERS = (
     *_SPAN,
 )
 _OF_WORK = (
-    click.option(
-        "--handler",
-        type=text,
-        metavar="GLOB",
-        multiple=True,
-        shell_complete=complete_handler,
-        help="Only handlers that match, such as '*.save'; may be repeated.",
-    ),
+    _handlers("Only handlers that match, such as '*.save'; may be repeated."),
     click.option(
         "--error",
         type=text,
@@ -237,14 +241,7 @@ _OF_WORK = (
     ),
 )
 _HANDLED = (
-    click.option(
-        "--handler",
-        type=text,
-        metavar="GLOB",
-        multiple=True,
-        shell_complete=complete_handler,
-        help="Only events with work for a handler that matches; may be repeated.",
-    ),
+    _handlers("Only events with work for a handler that matches; may be repeated."),
     click.option("--failed", is_flag=True, help="Only events with failed or dead work, of --handler if given."),
 )
 _LIMIT = click.option("--limit", type=WholeNumber(min=1), metavar="N", help="Only the newest N.")
