@@ -48,9 +48,12 @@ class StartingLine:
         self._signal = folder / "begin"
 
     def await_signal(self) -> None:
-        """Say that this process is ready, and return when it may begin."""
+        """Say that this process is ready, and return when it may begin. It ends if its parent has ended."""
         (self._folder / f"ready-{os.getpid()}").touch()
+        parent = os.getppid()
         while not self._signal.exists():
+            if os.getppid() != parent:
+                sys.exit("the benchmark has ended")
             time.sleep(_POLL_SECONDS)
 
     def begin(self, workers: int, seconds: float) -> None:

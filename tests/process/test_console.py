@@ -99,6 +99,14 @@ async def test_a_server_starts_one_beside_it_and_stops_it(tmp_path: Path) -> Non
         await serving.line("console_stopped")
 
 
+async def checked_settings(client: httpx.AsyncClient) -> tuple[str, str]:
+    """Return the page of settings, and what it says after it was asked to check the deployment."""
+    page = (await client.get("/settings")).text
+    found = re.search(r'name="token" value="(\w+)"', page)
+    assert found
+    return page, (await client.post("/settings/check", data={"token": found[1]})).text
+
+
 async def test_the_page_of_settings_checks_the_deployment(tmp_path: Path) -> None:
     """In a process of its own, which imports the handlers. No secret is on the page."""
     deployment = Deployment(tmp_path, console_port="0")
@@ -106,10 +114,7 @@ async def test_the_page_of_settings_checks_the_deployment(tmp_path: Path) -> Non
         deployment.serve("--console") as serving,
         httpx.AsyncClient(base_url=await address(serving), timeout=PATIENCE_SECONDS) as client,
     ):
-        page = (await client.get("/settings")).text
-        found = re.search(r'name="token" value="(\w+)"', page)
-        assert found
-        checked = (await client.post("/settings/check", data={"token": found[1]})).text
+        page, checked = await checked_settings(client)
     assert "handlers:router has 1: handlers.record" in checked
     assert SECRET not in page + checked
 
@@ -121,10 +126,7 @@ async def test_flags_of_the_server_are_what_the_console_shows_and_checks(tmp_pat
         deployment.serve("--console", "--handlers", "handlers:router") as serving,
         httpx.AsyncClient(base_url=await address(serving), timeout=PATIENCE_SECONDS) as client,
     ):
-        page = (await client.get("/settings")).text
-        found = re.search(r'name="token" value="(\w+)"', page)
-        assert found
-        checked = (await client.post("/settings/check", data={"token": found[1]})).text
+        page, checked = await checked_settings(client)
     assert "handlers:router has 1: handlers.record" in checked
     row = page.partition("RECEIVER_HANDLERS")[2].partition("</tr>")[0]
     assert "handlers:router" in row
