@@ -18,7 +18,7 @@ class NewAction:
     """An action that is about to begin."""
 
     actor: str
-    """Who: `console 10.0.0.7` or `cli alice@host`."""
+    """Who: `console 10.0.0.7` or `cli operator@host`."""
     verb: str
     about: str
     """What it is done to, in words."""

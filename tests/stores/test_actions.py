@@ -28,7 +28,7 @@ from tests.stores.opened import (
     ended,
 )
 
-RETRYING = NewAction("cli alice@host", "retry", "work items with handler one", 3, {"handler": "one"})
+RETRYING = NewAction("cli operator@host", "retry", "work items with handler one", 3, {"handler": "one"})
 LATER = after_noon(SECOND * 5)
 
 

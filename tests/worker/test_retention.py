@@ -166,7 +166,7 @@ async def test_a_clock_that_is_set_forward_deletes_nothing() -> None:
 
 async def test_old_actions_are_forgotten_without_any_retention_setting() -> None:
     store, clock = MemoryStore(), VirtualClock(NOON)
-    action = NewAction("cli alice@host", "pause", "handler one", 1)
+    action = NewAction("cli operator@host", "pause", "handler one", 1)
     for age in (recorded_actions.KEPT + HOUR, recorded_actions.KEPT - HOUR):
         await store.begin_action(action, now=NOON - age)
 

@@ -221,7 +221,7 @@ async def test_a_record_says_what_is_kept_and_where(browser: Browser, opened: Op
     """It outlives the console, and has what the command line did."""
     await opened.in_state(WAITING)
     await browser.send("/handlers/one/pause", at="/handlers/one")
-    by_command = NewAction("cli alice@host", "prune", "events older than 30 days", 5)
+    by_command = NewAction("cli operator@host", "prune", "events older than 30 days", 5)
     await opened.controls.begin_action(by_command, now=NOON + timedelta(hours=1))
 
     page = await browser.page("/actions")
@@ -229,7 +229,7 @@ async def test_a_record_says_what_is_kept_and_where(browser: Browser, opened: Op
     assert "for 90 days" in page
     assert "console 10.0.0.7" in page
     assert "handler one" in page
-    assert "cli alice@host" in page
+    assert "cli operator@host" in page
     assert "It runs in another process" in await browser.page("/actions/2")
 
 

@@ -42,7 +42,7 @@ def test_dates_are_read_as_people_write_them(text: str, day_first: bool | None, 
     ("line", "found"),
     [
         ("By Person Three", {"author": "Person Three"}),
-        ("Written by Jane O'Neil | News", {"author": "Jane O'Neil"}),
+        ("Written by Person O'Seven | News", {"author": "Person O'Seven"}),
         ("Von Person Vier", {"author": "Person Vier"}),
         ("Publié le 12 mars 2026 par Personne Cinq", {"author": "Personne Cinq", "published": "2026-03-12"}),
         ("Updated on March 3, 2026", {"updated": "2026-03-03"}),

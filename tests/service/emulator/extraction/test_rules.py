@@ -15,11 +15,11 @@ PRODUCT = """<script type="application/ld+json">{"@context": "https://schema.org
 {"@type": "Product", "name": "City bike", "brand": {"@type": "Brand", "name": "Acme"}, "sku": "C-1",
  "image": ["/a.jpg", "/b.jpg"], "offers": {"@type": "Offer", "price": "1,299.00", "priceCurrency": "EUR",
  "availability": "https://schema.org/InStock"}, "aggregateRating": {"ratingValue": "4.5", "reviewCount": 12},
- "review": [{"author": {"name": "Ann"}, "reviewBody": "Fine"}, {"author": "Bob", "reviewBody": "Loud"}]},
+ "review": [{"author": {"name": "Person One"}, "reviewBody": "Fine"}, {"author": "Person Two", "reviewBody": "Loud"}]},
 {"@type": ["Organization", "Store"], "name": "Acme Shop", "telephone": "+49 30 1234567"}]}</script>"""
 ARTICLE = """<meta property="og:title" content="A title">
 <script type="application/ld+json">{"@type": "NewsArticle", "headline": "A headline",
-"datePublished": "2026-08-03T09:00:00Z", "author": [{"name": "Ann"}, {"name": "Bob"}],
+"datePublished": "2026-08-03T09:00:00Z", "author": [{"name": "Person One"}, {"name": "Person Two"}],
 "keywords": "bikes, shops"}</script>"""
 TABLE = """<h2>Plans</h2><table><thead><tr><th>Plan</th><th>Price per month</th><th>Users</th></tr></thead>
 <tr><td>Free</td><td>0 €</td><td>1</td></tr><tr><td>Team</td><td>12,50 €</td><td>25</td></tr></table>"""
@@ -66,7 +66,7 @@ def list_of(**properties: Json) -> Json:
         (PRODUCT, "images", {"type": "array", "items": {"type": "string", "format": "uri"}},
          ["https://shop.example/a.jpg", "https://shop.example/b.jpg"]),
         (PRODUCT, "reviews", list_of(author=TEXT, reviewBody=TEXT),
-         [{"author": "Ann", "reviewBody": "Fine"}, {"author": "Bob", "reviewBody": "Loud"}]),
+         [{"author": "Person One", "reviewBody": "Fine"}, {"author": "Person Two", "reviewBody": "Loud"}]),
         (PRODUCT, "offers", {"type": "object", "properties": {"price": NUMBER}}, {"price": 1299}),
         (PRODUCT, "organization", {"type": "object", "properties": {"name": TEXT, "phone": TEXT}},
          {"name": "Acme Shop", "phone": "+49 30 1234567"}),
@@ -74,8 +74,8 @@ def list_of(**properties: Json) -> Json:
         (ARTICLE, "headline", TEXT, "A headline"),
         (ARTICLE, "date", TEXT, "2026-08-03T09:00:00Z"),
         (ARTICLE, "datePublished", {"type": "string", "format": "date"}, "2026-08-03"),
-        (ARTICLE, "authors", {"type": "array", "items": TEXT}, ["Ann", "Bob"]),
-        (ARTICLE, "author", TEXT, "Ann, Bob"),
+        (ARTICLE, "authors", {"type": "array", "items": TEXT}, ["Person One", "Person Two"]),
+        (ARTICLE, "author", TEXT, "Person One, Person Two"),
         (ARTICLE, "tags", {"type": "array", "items": TEXT}, ["bikes", "shops"]),
         (TABLE, "plans", list_of(plan=TEXT, price=NUMBER, users=WHOLE),
          [{"plan": "Free", "price": 0, "users": 1}, {"plan": "Team", "price": 12.5, "users": 25}]),
@@ -186,11 +186,11 @@ def test_markdown_of_other_files_is_read_like_a_page() -> None:
 
 
 def test_a_json_page_is_its_own_evidence() -> None:
-    data = {"user": {"first_name": "Ann", "tags": ["a", "b"]}, "items": [{"price": "5"}, {"price": "x"}]}
+    data = {"user": {"first_name": "Person One", "tags": ["a", "b"]}, "items": [{"price": "5"}, {"price": "x"}]}
     properties = {"firstName": TEXT, "tags": {"type": "array", "items": TEXT}, "items": list_of(price=NUMBER)}
     result = extract_by_rules(ExtractionSource(url=URL, data=data), Wish({"properties": properties}))
 
-    assert result.data == {"firstName": "Ann", "tags": ["a", "b"], "items": [{"price": 5}]}
+    assert result.data == {"firstName": "Person One", "tags": ["a", "b"], "items": [{"price": 5}]}
 
 
 @pytest.mark.parametrize(
