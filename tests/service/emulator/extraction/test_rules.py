@@ -15,7 +15,8 @@ PRODUCT = """<script type="application/ld+json">{"@context": "https://schema.org
 {"@type": "Product", "name": "City bike", "brand": {"@type": "Brand", "name": "Acme"}, "sku": "C-1",
  "image": ["/a.jpg", "/b.jpg"], "offers": {"@type": "Offer", "price": "1,299.00", "priceCurrency": "EUR",
  "availability": "https://schema.org/InStock"}, "aggregateRating": {"ratingValue": "4.5", "reviewCount": 12},
- "review": [{"author": {"name": "Person One"}, "reviewBody": "Fine"}, {"author": "Person Two", "reviewBody": "Loud"}]},
+ "review": [{"author": {"name": "Person One"}, "reviewBody": "Fine"},
+  {"author": "Person Two", "reviewBody": "Loud"}]},
 {"@type": ["Organization", "Store"], "name": "Acme Shop", "telephone": "+49 30 1234567"}]}</script>"""
 ARTICLE = """<meta property="og:title" content="A title">
 <script type="application/ld+json">{"@type": "NewsArticle", "headline": "A headline",
