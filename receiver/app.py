@@ -67,10 +67,15 @@ class Receiver:
         store: Store | None = None,
         clock: Clock | None = None,
         worker_lives: Callable[[], bool] | None = None,
+        log: Callable[[], AbstractAsyncContextManager[DeliveryLog]] | None = None,
     ) -> None:
-        """`worker_lives` tells whether the worker that is watched beside this app lives, for `/readyz?worker=1`."""
+        """`worker_lives` tells whether the worker that is watched beside this app lives, for `/readyz?worker=1`.
+
+        `log` opens the store for appending in place of the store's own `log`.
+        """
         self.settings = settings or load_settings()
         self._store = store or open_store(self.settings.store)
+        self._log = log or self._store.log
         self._clock = clock
         self._worker_lives = worker_lives
         self._paths: ASGIApp = NotStarted()
@@ -102,7 +107,7 @@ class Receiver:
                 extra={"advice": "every delivery is accepted; set RECEIVER_SECRETS"},
             )
         async with (
-            self._store.log() as deliveries,
+            self._log() as deliveries,
             _open_clock(self._store, self._clock) as clock,
             alerting(self.settings, self._store, clock),
         ):

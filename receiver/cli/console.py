@@ -8,13 +8,13 @@ from datetime import timedelta
 
 import click
 
-from receiver.cli.common.event_loop import run
 from receiver.cli.common.exit_codes import OK
 from receiver.cli.common.interrupt import stop_signals
 from receiver.cli.common.logging_setup import load_logged_settings
 from receiver.cli.common.serving import address, bind_console
 from receiver.cli.common.setting_flags import console_flags
 from receiver.console import Console
+from receiver.core.event_loop import run
 from receiver.core.log_lines import event_log
 from receiver.settings import Settings
 from receiver.web.server import make_server

@@ -1,7 +1,7 @@
 """`receiver serve`: the endpoint, and workers beside it."""
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -9,16 +9,18 @@ from typing import Any
 import click
 
 from receiver.app import Receiver
-from receiver.cli.common.event_loop import run
 from receiver.cli.common.logging_setup import load_logged_settings
 from receiver.cli.common.serving import Coroutines, address, bind_console, serve_until_stopped
 from receiver.cli.common.setting_flags import listening_flags, running_flags, web_flags
 from receiver.cli.common.store import open_maintenance
 from receiver.cli.common.supervised import console_supervisor, worker_supervisors
 from receiver.cli.common.web_processes import serve_as_one_of_several, serve_with_processes
+from receiver.core.event_loop import run
 from receiver.core.log_lines import event_log
+from receiver.core.ports.log import DeliveryLog
 from receiver.errors import ConfigurationError, StoreError, StoreRefused
 from receiver.settings import Settings
+from receiver.stores.writer_process.log import can_use_writer_process, open_writer_process
 from receiver.web.server import bind
 from receiver.worker.supervisor import Supervisor
 
@@ -89,11 +91,21 @@ def serve_with(flags: Mapping[str, object], *, worker: bool, reload: bool, besid
         return serve_with_processes(settings, flags, listener, workers, all_beside)
     supervisors = workers()
     worker_lives = (lambda: any(one.is_running for one in supervisors)) if supervisors else None
-    app = Receiver(settings, worker_lives=worker_lives)
+    app = Receiver(settings, worker_lives=worker_lives, log=_writer_process(settings))
     listener = bind(settings.host, settings.port)
     return run(
         serve_until_stopped(app, settings, listener, supervisors=supervisors, beside=all_beside(supervisors))
     )
+
+
+def _writer_process(settings: Settings) -> Callable[[], AbstractAsyncContextManager[DeliveryLog]] | None:
+    """Return what opens the store in a process of its own, where that can use another core; None elsewhere.
+
+    SQLite writes in the process that appends, and takes about half of its time. A PostgreSQL server has processes.
+    """
+    if not settings.store.startswith("sqlite:") or not can_use_writer_process():
+        return None
+    return partial(open_writer_process, settings.store, log_level=settings.log_level, json_logs=settings.json_logs)
 
 
 def _serve_console(flags: Mapping[str, object]) -> Beside:

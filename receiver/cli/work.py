@@ -15,7 +15,6 @@ from typing import NoReturn
 import click
 
 from receiver.app import new_worker_id, run_worker
-from receiver.cli.common.event_loop import run
 from receiver.cli.common.exit_codes import FAILED, OK, exit_code
 from receiver.cli.common.interrupt import stop_signals
 from receiver.cli.common.logging_setup import load_logged_settings, show_error
@@ -24,6 +23,7 @@ from receiver.cli.common.stopper import Stopper
 from receiver.cli.common.store import open_reports
 from receiver.cli.common.supervised import supervise_until_stopped, worker_supervisors
 from receiver.core.clock import SystemClock
+from receiver.core.event_loop import run
 from receiver.core.log_lines import event_log
 from receiver.core.types import WorkerId
 from receiver.errors import HandlerError, ReceiverError, StoreRefused

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import signal
 import sys
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
@@ -12,6 +11,7 @@ from typing import Any, Literal, TypeVar
 
 from receiver.core.clock import Clock
 from receiver.core.log_lines import event_log
+from receiver.core.process_ends import end_of
 from receiver.worker.background import first_of
 
 log = event_log(__name__)
@@ -152,7 +152,7 @@ class Supervisor:
         if is_cancelled or is_cancelled_now:
             raise asyncio.CancelledError
         code = await process.wait()
-        return _describe(code), code
+        return end_of(code), code
 
     async def _stop(self, process: asyncio.subprocess.Process) -> None:
         with suppress(ProcessLookupError):
@@ -177,15 +177,6 @@ async def _to_the_end(work: Coroutine[Any, Any, _T]) -> "tuple[asyncio.Task[_T],
         except asyncio.CancelledError:
             is_cancelled = True
     return task, is_cancelled
-
-
-def _describe(code: int) -> str:
-    if code >= 0:
-        return f"exit code {code}"
-    try:
-        return f"killed by {signal.Signals(-code).name}"
-    except ValueError:  # a real-time signal
-        return f"killed by signal {-code}"
 
 
 async def supervise(supervisors: Sequence[Supervisor]) -> None:

@@ -1,7 +1,7 @@
 """How fast deliveries are acknowledged: `python -m tests.benchmarks.ack [--json FILE]`.
 
-Every contender is started as a process of its own, on a store of its own on a real disk, for each figure anew;
-the server is pinned to one core, the load program and, where there is one, the worker to another. Rounds are
+Every contender is started as a process of its own, on a store of its own on a real disk, for each figure anew.
+Servers, workers and the load program run on any core: the system shares the cores among them. Rounds are
 interleaved, so that a noise of the machine meets all of them; shown are medians over the rounds, and the ratio to
 the bare endpoint within the same round. Afterwards every store must hold exactly what was acknowledged. The load
 comes from wrk where that is installed, and otherwise from a program of our own, which is slower than the servers.
@@ -31,7 +31,7 @@ from tests.benchmarks.servers import (
     contenders_here,
     cores,
     count,
-    cpu_seconds,
+    cpu_seconds_of_all,
     real_folder,
     serving,
     stored,
@@ -45,10 +45,10 @@ _HANDLED = "SELECT count(*) FROM work_items WHERE state = 'done'"
 def measure(contender: Contender, folder: Path, *, size: int, connections: int, args: argparse.Namespace) -> Sample:
     """Load a contender once, in this folder; return what the load program saw and what the store holds."""
     before = stored(contender, folder) if any(folder.iterdir()) else 0
-    with serving(contender, folder) as (server, port):
-        used = cpu_seconds(server)
+    with serving(contender, folder, pinned=False) as (server, port):
+        used = cpu_seconds_of_all(server)
         sample = apply_load(port, size=size, connections=connections, args=args)
-        sample["server_cpu"] = (cpu_seconds(server) - used) / (args.warmup + args.seconds)
+        sample["server_cpu"] = (cpu_seconds_of_all(server) - used) / (args.warmup + args.seconds)
         if contender.worker:
             sample["handled_per_second"] = count(folder / STORE, _HANDLED) / (args.warmup + args.seconds)
     after = stored(contender, folder)
@@ -67,8 +67,6 @@ def apply_load(port: int, *, size: int, connections: int, args: argparse.Namespa
         *("--connections", str(connections), "--warmup", str(args.warmup), "--seconds", str(args.seconds)),
     )
     process = subprocess.Popen(command, stdout=subprocess.PIPE, env=clean_environment())
-    if (core := cores()[1]) is not None:
-        os.sched_setaffinity(process.pid, {core})
     output, _ = process.communicate()
     if process.returncode:
         raise RuntimeError(f"the load program ended with {process.returncode}")

@@ -4,7 +4,6 @@ It sends signed bodies that all differ; they are made before the load starts.
 """
 
 import itertools
-import os
 import re
 import shutil
 import subprocess
@@ -12,7 +11,6 @@ import tempfile
 from pathlib import Path
 
 from tests.benchmarks.payloads import SIGNATURE_HEADER, Pages
-from tests.benchmarks.servers import cores
 
 _MOST_PER_SECOND = 50_000
 """Bodies made beforehand. wrk must not run out of them, or it would send duplicates."""
@@ -37,7 +35,7 @@ def is_here() -> bool:
 
 
 def load(port: int, *, size: int, connections: int, seconds: int) -> dict[str, object]:
-    """Load a server for so many seconds from the second core, and return what wrk saw.
+    """Load a server for so many seconds, and return what wrk saw.
 
     wrk closes its connections at the end without waiting for the last answers, so up to `connections` more than
     `acked` may be stored.
@@ -47,8 +45,6 @@ def load(port: int, *, size: int, connections: int, seconds: int) -> dict[str, o
         options = ("-t1", f"-c{connections}", f"-d{seconds}s", "--latency", "-s", "wrk.lua")
         command = ("wrk", *options, f"http://127.0.0.1:{port}/")
         process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True)
-        if (core := cores()[1]) is not None:
-            os.sched_setaffinity(process.pid, {core})
         output, _ = process.communicate()
     refused = int(_found(r"Non-2xx or 3xx responses: (\d+)", output, "0"))
     return {

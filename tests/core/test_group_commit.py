@@ -210,3 +210,48 @@ async def test_a_write_with_too_few_results_fails_its_batch() -> None:
 
     assert futures[1].done()
     assert futures[1].exception() is not None
+
+
+async def test_a_second_batch_is_written_beside_the_first(disk: Disk) -> None:
+    """With two at once; the next items gather until one of them has ended."""
+    commits = GroupCommit(disk.write, max_items=10, at_once=2)
+    futures = []
+    for items in ("a", "bc", "d"):
+        futures += [commits.submit(item) for item in items]
+        await turns(5)
+    assert disk.batches == [["a"], ["b", "c"]]
+
+    await disk.finish()
+    assert [future.done() for future in futures] == [False, True, True, False]
+    assert disk.batches == [["a"], ["b", "c"], ["d"]]
+
+    await disk.finish()
+    await disk.finish()
+    assert [future.result() for future in futures] == ["A", "B", "C", "D"]
+
+
+async def test_items_of_one_turn_are_one_batch_though_two_may_be_written(disk: Disk) -> None:
+    """The second place is for what comes while the first batch is written."""
+    commits = GroupCommit(disk.write, max_items=10, at_once=2)
+    futures = [commits.submit(item) for item in "abc"]
+    await turns(5)
+    assert disk.batches == [["a", "b", "c"]]
+
+    await disk.finish()
+    assert [future.result() for future in futures] == ["A", "B", "C"]
+
+
+async def test_closing_waits_for_all_batches_that_are_written(disk: Disk) -> None:
+    """Also for the second one, whichever ends first."""
+    commits = GroupCommit(disk.write, max_items=1, at_once=2)
+    futures = []
+    for item in "abc":
+        futures.append(commits.submit(item))
+        await turns(5)
+    closing = asyncio.create_task(commits.aclose())
+    for _ in range(3):
+        assert not closing.done()
+        await disk.finish()
+    await soon(closing)
+
+    assert [future.result() for future in futures] == ["A", "B", "C"]

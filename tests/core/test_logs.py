@@ -176,6 +176,13 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         {"how": "killed by SIGKILL", "restart_in_s": 1.0},
         ("web_process_ended", "killed by SIGKILL", "1.0"),
     ),
+    "writer_ended": (
+        {"how": "killed by SIGKILL", "restart_in_s": 1.0},
+        ("writer_ended", "killed by SIGKILL", "1.0"),
+    ),
+    "writer_killed": ({"reason": "it did not close"}, ("writer_killed", "it did not close")),
+    "writer_refused": ({"reason": "it is damaged"}, ("writer_refused", "it is damaged")),
+    "batch_not_written": ({}, ("batch_not_written",)),
     "web_process_killed": ({"reason": "it did not stop"}, ("web_process_killed", "it did not stop")),
     "worker_killed": ({"reason": "it did not stop"}, ("worker_killed", "it did not stop")),
     "handlers_do_not_import": ({}, ("handlers_do_not_import",)),

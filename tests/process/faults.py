@@ -1,8 +1,9 @@
 """Faults of the machine around `receiver serve`: a lock that another process holds, few files, no room."""
 
+import resource
 import sqlite3
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 
 WITH_FEW_FILES = """
@@ -12,18 +13,16 @@ runpy.run_module("receiver", run_name="__main__")
 """
 """Runs the command with at most 250 open files."""
 
-WITHOUT_ROOM = """
-import resource, runpy, signal
 
-def limit(number, frame):
-    least = 1 if number == signal.SIGUSR1 else resource.RLIM_INFINITY
-    resource.setrlimit(resource.RLIMIT_FSIZE, (least, resource.RLIM_INFINITY))
-
-signal.signal(signal.SIGUSR1, limit)
-signal.signal(signal.SIGUSR2, limit)
-runpy.run_module("receiver", run_name="__main__", alter_sys=True)
-"""
-"""Runs the command, and lets no file of the process be written from SIGUSR1 until SIGUSR2."""
+@contextmanager
+def without_room(pid: int) -> Iterator[None]:
+    """Let no file grow that this process writes. Only Linux limits another process so."""
+    soft, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (1, hard))
+    try:
+        yield
+    finally:
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (soft, hard))
 
 
 @asynccontextmanager

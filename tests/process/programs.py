@@ -129,8 +129,12 @@ class Program:
     def children(self) -> list[int]:
         """Return the processes that the program has started and that live; once it has ended, the last known."""
         if not self.has_ended():
-            self._known_children = _children(self.pid)
+            self._known_children = children_of(self.pid)
         return self._known_children
+
+    def children_with(self, word: str) -> list[int]:
+        """Return those of them that have this word in their command line."""
+        return [child for child in self.children() if word in command_line(child)]
 
     @asynccontextmanager
     async def _lines_of(self) -> AsyncIterator[asyncio.StreamReader]:
@@ -192,11 +196,27 @@ class Serving(Program):
 
     async def worker(self) -> int:
         """Return the process id of the worker, once there is one."""
-        await until(lambda: bool(self.children()), "a worker process")
-        return self.children()[0]
+        return await self._only_with("--name", "a worker process")
+
+    async def writer(self) -> int:
+        """Return the process id of the writer, once there is one."""
+        return await self._only_with("receiver.stores.writer_process", "a process that writes")
+
+    async def _only_with(self, word: str, what: str) -> int:
+        await until(lambda: bool(self.children_with(word)), what)
+        return self.children_with(word)[0]
 
 
-def _children(pid: int) -> list[int]:
+def command_line(pid: int) -> str:
+    """Return the words of a process's command line; none if it has ended."""
+    with suppress(OSError):
+        if Path("/proc").is_dir():
+            return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
+        return subprocess.run(["ps", "-o", "args=", str(pid)], capture_output=True, text=True, check=False).stdout
+    return ""
+
+
+def children_of(pid: int) -> list[int]:
     """Return the child processes; from /proc where there is one, as images for containers often have no `ps`."""
     listed = Path(f"/proc/{pid}/task/{pid}/children")
     if listed.exists():

@@ -27,7 +27,7 @@ async def test_kills_under_load_lose_nothing_that_was_acknowledged(
     await proof.run(TRIALS)
 
     assert sum(proof.kills.values()) == TRIALS
-    assert set(proof.kills) == {"web", "worker", "both"}
+    assert set(proof.kills) == {"web", "worker", "writer", "all"}
     assert len(proof.load.acknowledged) > TRIALS
 
 

@@ -39,19 +39,12 @@ WORKER_READY = "/readyz?worker=1"
 
 def web_processes(program: Program) -> list[int]:
     """Return the process ids of the web processes that live."""
-    return [child for child in program.children() if "--listener" in command_line(child)]
+    return program.children_with("--listener")
 
 
 def workers(program: Program) -> list[int]:
     """Return the process ids of the workers that live."""
-    return [child for child in program.children() if "--with-parent" in command_line(child)]
-
-
-def command_line(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_text()
-    except OSError:
-        return ""
+    return program.children_with("--with-parent")
 
 
 async def keep_sending(load: Load, port: int) -> None:

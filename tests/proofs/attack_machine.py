@@ -1,11 +1,10 @@
 """Attacks on what the receiver stands on: the database is locked, and the disk is full."""
 
 import asyncio
-import signal
 from collections import Counter
 from functools import partial
 
-from tests.process.faults import WITHOUT_ROOM, locked
+from tests.process.faults import locked, without_room
 from tests.process.harness import until
 from tests.proofs.attacks import Site
 
@@ -21,13 +20,12 @@ async def locked_database(site: Site) -> None:
 
 
 async def full_disk(site: Site) -> None:
-    """No file of the web process can grow, and then it can again."""
-    await site.start(launcher=("-c", WITHOUT_ROOM))
+    """No file of the writer can grow, and then it can again."""
+    await site.start()
     for _ in range(1 if site.is_short else 20):
         refused = site.honest.answers.copy()
-        site.serving.send_signal(signal.SIGUSR1)
-        await until(partial(_more_refused, site, refused), "deliveries to be refused")
-        site.serving.send_signal(signal.SIGUSR2)
+        with without_room(await site.serving.writer()):
+            await until(partial(_more_refused, site, refused), "deliveries to be refused")
         await site.more_honest(50)
 
 

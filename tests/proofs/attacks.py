@@ -21,7 +21,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 from tests.process.harness import Deployment, Load, Serving, cancelled, until
-from tests.proofs.bounds import web_bound_mib, worker_bound_mib
+from tests.proofs.bounds import web_bound_mib, worker_bound_mib, writer_bound_mib
 from tests.proofs.resources import MIB, use_of
 
 _SHORT = ("costly_bodies", "leaking_files", "full_disk")
@@ -47,14 +47,14 @@ class Site:
         """Whether the attack ends workers, which the supervisor replaces."""
         self.expected_dead = 0
         """Work items of the attack that are dead, and rightly so."""
-        self.peaks_mib = (0.0, 0.0)
+        self.peaks_mib = (0.0, 0.0, 0.0)
         self._stack = AsyncExitStack()
         self._traffic: asyncio.Task[None] | None = None
 
     async def start(self, *arguments: str, launcher: tuple[str, ...] = ()) -> None:
         """Start the server and honest traffic to it."""
         self.serving = await self._stack.enter_async_context(self.deployment.serve(*arguments, launcher=launcher))
-        self._worker = await self.serving.worker()
+        self._writer, self._worker = await self.serving.writer(), await self.serving.worker()
         self._traffic = asyncio.create_task(self._send())
 
     async def _send(self) -> None:
@@ -75,7 +75,7 @@ class Site:
             await self.serving.becomes_ready()
             await self.honest.send_again(self.serving.port)
             await self._all_handled()
-            self._check_processes(await self.serving.worker())
+            self._check_processes(await self.serving.writer(), await self.serving.worker())
             self.check_answers()
             self.check_store()
             self.serving.send_signal(signal.SIGTERM)
@@ -111,24 +111,28 @@ class Site:
         assert self.honest.acknowledged.keys() <= self.deployment.handled().keys()
         assert self.deployment.intact()
 
-    def _check_processes(self, worker: int) -> None:
+    def _check_processes(self, writer: int, worker: int) -> None:
+        assert writer == self._writer, "the writer was replaced"
         assert self.may_lose_workers or worker == self._worker, "the worker was replaced"
-        web, work = use_of(self.serving.pid), use_of(worker)
-        self.peaks_mib = web.highest_mib, work.highest_mib
+        web, write, work = use_of(self.serving.pid), use_of(writer), use_of(worker)
+        self.peaks_mib = web.highest_mib, write.highest_mib, work.highest_mib
         bound = web_bound_mib(max_body=_MAX_BODY, max_in_flight=_MAX_IN_FLIGHT)
         assert web.highest_mib < bound, f"the web process took {web.highest_mib:.0f} of {bound:.0f} MiB"
+        bound = writer_bound_mib(max_body=_MAX_BODY)
+        assert write.highest_mib < bound, f"the writer took {write.highest_mib:.0f} of {bound:.0f} MiB"
         bound = worker_bound_mib(max_body=_MAX_BODY)
         assert work.highest_mib < bound, f"the worker took {work.highest_mib:.0f} of {bound:.0f} MiB"
 
     def summary(self) -> str:
         """Say how honest deliveries fared, and how much memory the processes took."""
         seconds = sorted(self.honest.seconds)
-        web, work = self.peaks_mib
+        web, write, work = self.peaks_mib
         middle, late = seconds[len(seconds) // 2], seconds[len(seconds) * 99 // 100]
         return (
             f"{len(self.honest.acknowledged):,} honest deliveries stored and handled, "
             f"{self.honest.answers[503]:,} x 503; answers p50 {middle * 1000:.0f} ms, p99 {late * 1000:.0f} ms, "
-            f"slowest {seconds[-1]:.1f} s; at most {web:.0f} MiB in the web process, {work:.0f} MiB in the worker"
+            f"slowest {seconds[-1]:.1f} s; at most {web:.0f} MiB in the web process, "
+            f"{write:.0f} MiB in the writer, {work:.0f} MiB in the worker"
         )
 
 

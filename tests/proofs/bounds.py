@@ -1,6 +1,7 @@
 """The bounds on memory that the guide states, in MiB. The proofs hold the processes to them."""
 
 from receiver.core.body_cost import COSTLY_BODY
+from receiver.stores.writer_process.log import MAX_BYTES as MAX_BATCH
 from receiver.worker.limits import MAX_BYTES
 from receiver.worker.memory_budget import MAX_MEMORY
 from tests.proofs.resources import MIB
@@ -12,10 +13,19 @@ PROGRAM_MIB = 128
 def web_bound_mib(*, max_body: int, max_in_flight: int) -> float:
     """Return the most memory of the web process.
 
-    A body is in memory twice while its parts are joined. Beside them one long body is examined, one is stored, and
-    one is compared with its duplicate.
+    A body is in memory twice while its parts are joined, and twice on its way to the writer. Beside them one long
+    body is examined. Without a writer one body is stored, and one is compared with its duplicate.
     """
     return PROGRAM_MIB + (2 * max_in_flight + 3 * max_body) / MIB
+
+
+def writer_bound_mib(*, max_body: int) -> float:
+    """Return the most memory of the process that writes.
+
+    It has two batches, each of them twice while it is read. A batch is as large as its limit, or one body. Beside
+    them one body is compared with its duplicate.
+    """
+    return PROGRAM_MIB + (2 * 2 * (MAX_BATCH + max_body) + max_body) / MIB
 
 
 def worker_bound_mib(*, max_body: int, concurrency: int = 32, threads: int = 8, processes: int = 8) -> float:

@@ -25,7 +25,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tests.process.harness import Answer, Connection, Deployment, Serving, connection, until
-from tests.proofs.bounds import web_bound_mib, worker_bound_mib
+from tests.proofs.bounds import web_bound_mib, worker_bound_mib, writer_bound_mib
 from tests.proofs.fuzz_bodies import same_id
 from tests.proofs.fuzz_requests import MAX_BODY, Ending, Request, broken, complete, delivery, wrong_head
 from tests.proofs.resources import MIB, use_of
@@ -63,7 +63,7 @@ class FuzzProof:
         self._quarantined: set[bytes] = set()
         self._good: deque[bytes] = deque(maxlen=500)
         """Bodies of which duplicates and conflicts are made."""
-        self.peaks_mib: tuple[float, float] = (0.0, 0.0)
+        self.peaks_mib: tuple[float, float, float] = (0.0, 0.0, 0.0)
 
     async def run(
         self, requests: int, seconds: float = math.inf, tell: Callable[[int], None] = lambda done: None
@@ -74,13 +74,13 @@ class FuzzProof:
             serving.port = self._port
             await until(self._listens, "the server to listen")
             await serving.becomes_ready()
-            worker = await serving.worker()
+            processes = [await serving.writer(), await serving.worker()]
             async with asyncio.TaskGroup() as group:
                 for number in range(_CONNECTIONS):
                     rng = random.Random(f"{self._seed} {number}")
                     group.create_task(self._connect_again_and_again(rng, requests, end, tell))
             await self._deployment.all_handled()
-            await self._check_processes(serving, worker)
+            await self._check_processes(serving, processes)
             self._check_store()
             serving.send_signal(signal.SIGTERM)
             assert await serving.exit_code() == 0, serving.end
@@ -194,13 +194,15 @@ class FuzzProof:
         assert statuses <= _RIGHT_BROKEN, text
         assert text == b"" or statuses, text
 
-    async def _check_processes(self, serving: Serving, worker: int) -> None:
+    async def _check_processes(self, serving: Serving, processes: list[int]) -> None:
         assert not serving.has_ended()
-        assert serving.children() == [worker], "the worker was replaced"
-        web, work = use_of(serving.pid), use_of(worker)
-        self.peaks_mib = web.highest_mib, work.highest_mib
+        assert sorted(serving.children()) == sorted(processes), "the writer or the worker was replaced"
+        web, write, work = use_of(serving.pid), *map(use_of, processes)
+        self.peaks_mib = web.highest_mib, write.highest_mib, work.highest_mib
         bound = web_bound_mib(max_body=MAX_BODY, max_in_flight=_MAX_IN_FLIGHT)
         assert web.highest_mib < bound, f"the web process took {web.highest_mib:.0f} of {bound:.0f} MiB"
+        bound = writer_bound_mib(max_body=MAX_BODY)
+        assert write.highest_mib < bound, f"the writer took {write.highest_mib:.0f} of {bound:.0f} MiB"
         bound = worker_bound_mib(max_body=MAX_BODY)
         assert work.highest_mib < bound, f"the worker took {work.highest_mib:.0f} of {bound:.0f} MiB"
 
@@ -219,12 +221,13 @@ class FuzzProof:
     def summary(self) -> str:
         """Say what was done and found."""
         answers = ", ".join(f"{count:,} x {status}" for status, count in sorted(self.answers.items()))
-        web, work = self.peaks_mib
+        web, write, work = self.peaks_mib
         return (
             f"{self.sent:,} requests, {self.broken:,} of them broken; answers {answers}; the slowest "
             f"{self.slowest_seconds:.1f} s; {len(self._acknowledged):,} deliveries acknowledged, stored once with "
             f"equal bytes and handled once; {len(self._quarantined):,} refused bodies in quarantine; no process "
-            f"was restarted; at most {web:.0f} MiB in the web process and {work:.0f} MiB in the worker"
+            f"was restarted; at most {web:.0f} MiB in the web process, {write:.0f} MiB in the writer "
+            f"and {work:.0f} MiB in the worker"
         )
 
 

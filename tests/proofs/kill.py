@@ -24,7 +24,7 @@ from typing import Literal
 
 from tests.process.harness import HANDLERS, Deployment, Load, Serving, cancelled, kill, until
 
-Victim = Literal["web", "worker", "both"]
+Victim = Literal["web", "worker", "writer", "all"]
 
 _LONGEST_START_SECONDS = 0.7
 """Longer than a start takes here, so that every part of one is hit."""
@@ -82,10 +82,10 @@ class KillProof:
 
     def _victims(self) -> Iterator[Victim]:
         while True:
-            yield from self._rng.sample(["web", "worker", "both"], 3)  # type: ignore[misc]  # mypy widens to str
+            yield from self._rng.sample(["web", "worker", "writer", "all"], 4)  # type: ignore[misc]  # mypy widens to str
 
     async def _trial(self, victim: Victim) -> None:
-        if self._serving is None and victim != "worker" and self._rng.random() < _SHARE_DURING_START:
+        if self._serving is None and victim in ("web", "all") and self._rng.random() < _SHARE_DURING_START:
             await self._kill_while_starting(victim)
             return
         serving = await self._start()
@@ -96,6 +96,8 @@ class KillProof:
                 await serving.line("worker_started", "handlers=", times=self._workers + 1)
             if victim == "worker":
                 await self._kill_worker(serving)
+            elif victim == "writer":
+                await self._kill_writer(serving)
             else:
                 await asyncio.wait([load], timeout=self._rng.uniform(0, _LONGEST_LOAD_SECONDS))
                 await self._kill_serving(serving, victim)
@@ -130,8 +132,17 @@ class KillProof:
         count = len(self.load.acknowledged)
         await until(lambda: len(self.load.acknowledged) > count + 20, "deliveries to be taken without a worker")
 
+    async def _kill_writer(self, serving: Serving) -> None:
+        await asyncio.sleep(self._rng.uniform(0, _LONGEST_LOAD_SECONDS))
+        ended = sum("writer_ended" in line for line in serving.lines)
+        kill(await serving.writer())
+        self.kills["writer"] += 1
+        await serving.line("writer_ended", "SIGKILL", times=ended + 1)
+        count = len(self.load.acknowledged)
+        await until(lambda: len(self.load.acknowledged) > count + 20, "deliveries to be taken by a new writer")
+
     async def _kill_serving(self, serving: Serving, victim: Victim) -> None:
-        if victim == "both":
+        if victim == "all":
             serving.kill_all()
         else:
             serving.send_signal(signal.SIGKILL)

@@ -60,7 +60,7 @@ class Soak:
             await self.load.send_again(serving.port)
             await self._deployment.all_handled()
             self.rounds += 1
-            uses = [use_of(pid) for pid in (serving.pid, await serving.worker())]
+            uses = [use_of(pid) for pid in (serving.pid, await serving.writer(), await serving.worker())]
             self.most_mib = max(self.most_mib, *(use.mib for use in uses))
             if number < _ROUNDS_WARM:
                 warm = uses

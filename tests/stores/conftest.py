@@ -6,12 +6,14 @@ from typing import NamedTuple
 
 import pytest
 
+from receiver.core.ports.log import DeliveryLog
 from receiver.core.ports.store import Store
 from receiver.core.types import Headers
 from receiver.stores.memory import MemoryStore
 from receiver.stores.postgres.store import PostgresStore
 from receiver.stores.sql.rows import headers_of
 from receiver.stores.sqlite.store import SqliteStore
+from receiver.stores.writer_process.log import open_writer_process
 from tests.stores.moves import ALLOWED, WATCH_POSTGRES, WATCH_SQLITE, watched_moves
 from tests.stores.opened import Opened
 from tests.stores.outside import PostgresTables, SqliteTables, Tables
@@ -53,7 +55,11 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "receiver.db"
 
 
-@pytest.fixture(params=["memory", "sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+KINDS = ("memory", "sqlite", pytest.param("postgres", marks=pytest.mark.postgres))
+"""Each kind of store."""
+
+
+@pytest.fixture(params=KINDS)
 def store(request: pytest.FixtureRequest, path: Path) -> Store:
     """Each kind of store, empty."""
     match request.param:
@@ -61,8 +67,24 @@ def store(request: pytest.FixtureRequest, path: Path) -> Store:
             return MemoryStore()
         case "sqlite":
             return SqliteStore(f"sqlite:///{path}")
+        case "writer process":
+            return StoreWithWriterProcess(f"sqlite:///{path}")
         case _:
             return PostgresStore(request.getfixturevalue("postgres_url"))
+
+
+class StoreWithWriterProcess(SqliteStore):
+    """A SQLite store to which another process appends."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self._url = url
+
+    @asynccontextmanager
+    async def log(self) -> AsyncIterator[DeliveryLog]:  # type: ignore[override]  # it takes no whole batches
+        """Open for appending."""
+        async with open_writer_process(self._url, log_level="INFO", json_logs=False) as log:
+            yield log
 
 
 @pytest.fixture

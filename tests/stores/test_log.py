@@ -1,4 +1,4 @@
-"""The contract of DeliveryLog."""
+"""The contract of DeliveryLog, also of one whose writes another process makes."""
 
 import asyncio
 
@@ -9,8 +9,10 @@ from receiver.core.ports.store import Store
 from receiver.core.quarantine import Quarantined
 from receiver.core.types import AppendOutcome, DeliveryKey, DeliveryState
 from tests.doubles import NOON, delivery
-from tests.stores.conftest import Kept, QuarantineRow
+from tests.stores.conftest import KINDS, Kept, QuarantineRow
 from tests.stores.opened import MUCH, ONE, SECOND, Opened
+
+pytestmark = pytest.mark.parametrize("store", [*KINDS, "writer process"], indirect=True)
 
 
 async def test_a_new_delivery_is_accepted(opened: Opened) -> None:

@@ -17,11 +17,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from receiver.app import Receiver
-from receiver.cli.common.event_loop import run
 from receiver.cli.common.exit_codes import STORE_UNREACHABLE, WRONG_USE
 from receiver.cli.common.serving import Coroutines, log_listening, serve_until_stopped
 from receiver.cli.common.supervised import MARGIN, environment, supervise_until_stopped
 from receiver.core.clock import SystemClock
+from receiver.core.event_loop import run
 from receiver.core.log_lines import event_log
 from receiver.errors import ConfigurationError
 from receiver.settings import Settings

@@ -11,7 +11,6 @@ from fnmatch import fnmatchcase
 import click
 
 from receiver.cli.common.confirm import agreed
-from receiver.cli.common.event_loop import run
 from receiver.cli.common.exit_codes import FAILED, INTERRUPTED, OK
 from receiver.cli.common.handler_code import import_router
 from receiver.cli.common.interrupt import ending_at_interrupt
@@ -24,6 +23,7 @@ from receiver.cli.replay.plan import show_plan
 from receiver.cli.replay.request import ReplayRequest
 from receiver.cli.replay.rules import check_combination
 from receiver.cli.replay.sources import opened_bundle
+from receiver.core.event_loop import run
 from receiver.core.logs import configure_logs
 from receiver.core.ports.reports import Reports
 from receiver.errors import ConfigurationError

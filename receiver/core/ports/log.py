@@ -1,11 +1,32 @@
 """What the web process needs of a store."""
 
 import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
 from receiver.core.deliveries import Delivery, Receipt
 from receiver.core.quarantine import Quarantined
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """The write of a readiness check."""
+
+    now: datetime
+    """When it was asked for."""
+    size: int
+    """Bytes that are written beside the mark, and do not stay."""
+
+
+LogItem = Delivery | Quarantined | Probe
+"""What can be written to a log."""
+
+
+def size_of(item: LogItem) -> int:
+    """Return how many bytes an item counts in a batch."""
+    return item.size if isinstance(item, Probe) else len(item.body)
 
 
 class DeliveryLog(Protocol):
@@ -31,4 +52,15 @@ class DeliveryLog(Protocol):
         """Write a mark, and so many bytes beside it, as a test whether such a delivery can be written now.
 
         A small write may succeed on a disk that is full for a larger one. The bytes do not stay.
+        """
+
+
+class WritableLog(DeliveryLog, Protocol):
+    """A log that also takes whole batches, from a process that has gathered them."""
+
+    async def write(self, batch: Sequence[LogItem]) -> Sequence[Receipt | None]:
+        """Write all of a batch in one transaction, and return when it is durable.
+
+        Returns a Receipt for each delivery and None for the others, in order. Raises StoreError when nothing of the
+        batch was kept. Calls are made one after the other.
         """

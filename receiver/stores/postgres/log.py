@@ -4,7 +4,6 @@ import asyncio
 import os
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -12,6 +11,7 @@ from receiver.core.bulk import Imported
 from receiver.core.clock import to_micros
 from receiver.core.deliveries import Delivery, Receipt
 from receiver.core.group_commit import GroupCommit
+from receiver.core.ports.log import LogItem, Probe, size_of
 from receiver.core.quarantine import Quarantined
 from receiver.core.types import AppendOutcome, Origin
 from receiver.errors import StoreError, StoreRefused
@@ -26,15 +26,6 @@ MAX_BYTES = 8 * 1024 * 1024
 """Deliveries in one statement and their bytes, so that small deliveries do not wait for many large ones."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Test:
-    """The write of a readiness check, with so many bytes."""
-
-    now: datetime
-    size: int
-
-
-_Entry = Delivery | Quarantined | _Test
 _Result = Receipt | StoreError | None
 
 
@@ -44,8 +35,8 @@ class PostgresLog:
     def __init__(self, database: PostgresDatabase) -> None:
         self.database = database
         # The result is a Receipt for a Delivery, and None for the others.
-        self._commits: GroupCommit[_Entry, Any] = GroupCommit(
-            self._write, max_items=MAX_ITEMS, max_bytes=MAX_BYTES, size_of=_size_of
+        self._commits: GroupCommit[LogItem, Any] = GroupCommit(
+            self._write, max_items=MAX_ITEMS, max_bytes=MAX_BYTES, size_of=size_of
         )
 
     def append(self, delivery: Delivery) -> asyncio.Future[Receipt]:
@@ -58,19 +49,19 @@ class PostgresLog:
 
     def probe(self, now: datetime, size: int = 0) -> asyncio.Future[None]:
         """Write a mark, and so many bytes that are deleted again."""
-        return self._commits.submit(_Test(now, size))
+        return self._commits.submit(Probe(now, size))
 
     async def aclose(self) -> None:
         """Return when everything submitted was written or has failed."""
         await self._commits.aclose()
 
-    async def _write(self, batch: list[_Entry]) -> Sequence[_Result]:
+    async def _write(self, batch: list[LogItem]) -> Sequence[_Result]:
         try:
             return await self.database.call(lambda connection: self._commit(connection, batch))
         except StoreRefused as exc:  # a right that was taken away: senders have to try again until it is back
             raise StoreError(str(exc)) from exc
 
-    def _commit(self, connection: PostgresConnection, batch: list[_Entry]) -> Sequence[_Result]:
+    def _commit(self, connection: PostgresConnection, batch: list[LogItem]) -> Sequence[_Result]:
         """Write a batch; one by one if a value of one of them is refused, which would fail all."""
         try:
             return self._commit_together(connection, batch)
@@ -79,7 +70,7 @@ class PostgresLog:
                 raise
         return [self._commit_alone(connection, one) for one in batch]
 
-    def _commit_alone(self, connection: PostgresConnection, one: _Entry) -> _Result:
+    def _commit_alone(self, connection: PostgresConnection, one: LogItem) -> _Result:
         try:
             with translated(self.database.name):
                 return self._commit_together(connection, [one])[0]
@@ -88,7 +79,7 @@ class PostgresLog:
                 raise
             return exc
 
-    def _commit_together(self, connection: PostgresConnection, batch: Sequence[_Entry]) -> Sequence[_Result]:
+    def _commit_together(self, connection: PostgresConnection, batch: Sequence[LogItem]) -> Sequence[_Result]:
         deliveries = [one for one in batch if isinstance(one, Delivery)]
         if len(deliveries) == len(batch):
             return append_all(connection, deliveries, self.database.transaction(connection))
@@ -97,7 +88,7 @@ class PostgresLog:
             for one in batch:
                 if isinstance(one, Quarantined):
                     quarantine(connection, one)
-                elif isinstance(one, _Test):
+                elif isinstance(one, Probe):
                     _probe(connection, one)
         return [next(receipts) if isinstance(one, Delivery) else None for one in batch]
 
@@ -123,12 +114,8 @@ def _count(connection: PostgresConnection, again: Sequence[Delivery]) -> list[Re
     return count_again(connection, kept_all(connection, {one.key for one in again}), again)
 
 
-def _probe(connection: PostgresConnection, test: _Test) -> None:
+def _probe(connection: PostgresConnection, test: Probe) -> None:
     connection.execute(statements.PROBE, (to_micros(test.now),))
     if test.size:
         connection.execute(statements.PROBE_SIZE, (os.urandom(test.size),))  # the server makes zeros smaller
         connection.execute(statements.END_PROBE)
-
-
-def _size_of(item: _Entry) -> int:
-    return item.size if isinstance(item, _Test) else len(item.body)

@@ -3,7 +3,6 @@
 import asyncio
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 from receiver.core.clock import to_micros
 from receiver.core.deliveries import Delivery, Receipt
 from receiver.core.group_commit import GroupCommit
+from receiver.core.ports.log import LogItem, Probe, size_of
 from receiver.core.quarantine import Quarantined
 from receiver.core.types import AppendOutcome, DeliveryKey
 from receiver.errors import StoreError, StoreRefused
@@ -29,19 +29,8 @@ MAX_BYTES = 8 * 1024 * 1024
 """Bytes in one transaction, so that small deliveries do not wait for many large ones."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Probe:
-    """The write of a readiness check, with so many bytes."""
-
-    now: datetime
-    size: int
-
-
-_Item = Delivery | Quarantined | _Probe
-
-
 class SqliteLog:
-    """A DeliveryLog. A resolved future means that SQLite has synced the write-ahead log to the disk."""
+    """A WritableLog. A resolved future means that SQLite has synced the write-ahead log to the disk."""
 
     def __init__(self, database: Database, path: Path) -> None:
         self.database = database
@@ -51,8 +40,8 @@ class SqliteLog:
         self._opened_as = path.stat()
         self._log_opened_as = file_at(log_path(path))
         # The result is a Receipt for a Delivery, and None for the others.
-        self._commits: GroupCommit[_Item, Any] = GroupCommit(
-            self._write, max_items=MAX_ITEMS, max_bytes=MAX_BYTES, size_of=_size_of
+        self._commits: GroupCommit[LogItem, Any] = GroupCommit(
+            self.write, max_items=MAX_ITEMS, max_bytes=MAX_BYTES, size_of=size_of
         )
 
     async def prepare(self) -> None:
@@ -69,19 +58,20 @@ class SqliteLog:
 
     def probe(self, now: datetime, size: int = 0) -> asyncio.Future[None]:
         """Write a mark, and so many bytes that are deleted again."""
-        return self._commits.submit(_Probe(now, size))
+        return self._commits.submit(Probe(now, size))
 
     async def aclose(self) -> None:
         """Return when everything submitted was written or has failed."""
         await self._commits.aclose()
 
-    async def _write(self, batch: list[_Item]) -> Sequence[Receipt | None]:
+    async def write(self, batch: Sequence[LogItem]) -> Sequence[Receipt | None]:
+        """Write all of a batch in one transaction."""
         try:
             return await self.database.call(lambda connection: self._commit(connection, batch))
         except StoreRefused as exc:  # damage that shows now: senders have to try again until it is mended
             raise StoreError(str(exc)) from exc
 
-    def _commit(self, connection: sqlite3.Connection, batch: list[_Item]) -> Sequence[Receipt | None]:
+    def _commit(self, connection: sqlite3.Connection, batch: Sequence[LogItem]) -> Sequence[Receipt | None]:
         deliveries = [item for item in batch if isinstance(item, Delivery)]
         with self._keys.changes(), self.database.transaction(connection):
             self._require_files()
@@ -90,9 +80,9 @@ class SqliteLog:
             for item in batch:
                 if isinstance(item, Quarantined):
                     _quarantine(connection, item)
-                elif isinstance(item, _Probe):
+                elif isinstance(item, Probe):
                     connection.execute(statements.PROBE, (to_micros(item.now),))
-            if size := max((item.size for item in batch if isinstance(item, _Probe)), default=0):
+            if size := max((item.size for item in batch if isinstance(item, Probe)), default=0):
                 connection.execute(statements.END_PROBE)  # of a process that was killed before it did so
                 connection.execute(statements.PROBE_SIZE, ((size + 1) // 2,))
         if size:
@@ -179,7 +169,3 @@ def _quarantine(connection: sqlite3.Connection, item: Quarantined) -> None:
         statements.QUARANTINE,
         (to_micros(item.received_at), item.reason, item.detail, item.key, headers, item.body),
     )
-
-
-def _size_of(item: _Item) -> int:
-    return item.size if isinstance(item, _Probe) else len(item.body)

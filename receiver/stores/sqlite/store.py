@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from receiver.core.clock import Clock
 from receiver.core.ports.controls import Controls
-from receiver.core.ports.log import DeliveryLog
+from receiver.core.ports.log import WritableLog
 from receiver.core.ports.maintenance import Maintenance
 from receiver.core.ports.queue import WorkQueue
 from receiver.core.ports.reports import Reports
@@ -86,7 +86,7 @@ class SqliteStore:
         yield clock
 
     @asynccontextmanager
-    async def log(self) -> AsyncIterator[DeliveryLog]:
+    async def log(self) -> AsyncIterator[WritableLog]:
         """Open for appending; creates the file if there is none."""
         async with self._writer(_SYNCED, create=True) as database:
             log = SqliteLog(database, self._path)

@@ -1,0 +1,72 @@
+"""The log of a web process whose writes another process makes."""
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import datetime
+from typing import Any
+
+from receiver.core.deliveries import Delivery, Receipt
+from receiver.core.group_commit import GroupCommit
+from receiver.core.ports.log import DeliveryLog, LogItem, Probe, size_of
+from receiver.core.quarantine import Quarantined
+from receiver.stores.writer_process.process import WriterProcess
+
+_AT_ONCE = 2
+"""While the writer syncs one batch, it has the next one already. It writes all that wait in one transaction."""
+MAX_ITEMS = 512 // _AT_ONCE
+"""Deliveries in one batch."""
+MAX_BYTES = 8 * 1024 * 1024 // _AT_ONCE
+"""Bytes in one batch, so that small deliveries do not wait for many large ones."""
+
+
+def can_use_writer_process() -> bool:
+    """Tell whether another process would run beside this one, and can be given a socket."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return cores > 1 and sys.platform != "win32"
+
+
+@asynccontextmanager
+async def open_writer_process(store: str, *, log_level: str, json_logs: bool) -> AsyncIterator[DeliveryLog]:
+    """Open the store at this address for appending, in another process that ends with the block.
+
+    Raises what opening the store raises. A process that dies is started again; a batch that it had fails with
+    StoreError, as nobody knows whether it was kept.
+    """
+    command = (sys.executable, "-P", "-m", "receiver.stores.writer_process", store, log_level)
+    writer = WriterProcess((*command, "json" if json_logs else "text"))
+    await writer.start()
+    appending = WriterProcessLog(writer)
+    try:
+        yield appending
+    finally:
+        await appending.aclose()
+        await writer.stop()
+
+
+class WriterProcessLog:
+    """A DeliveryLog. A resolved future means that the other process has it on the disk."""
+
+    def __init__(self, writer: WriterProcess) -> None:
+        # The result is a Receipt for a Delivery, and None for the others.
+        self._commits: GroupCommit[LogItem, Any] = GroupCommit(
+            writer.write, max_items=MAX_ITEMS, max_bytes=MAX_BYTES, size_of=size_of, at_once=_AT_ONCE
+        )
+
+    def append(self, delivery: Delivery) -> asyncio.Future[Receipt]:
+        """Store a delivery unless its key is stored."""
+        return self._commits.submit(delivery)
+
+    def quarantine(self, request: Quarantined) -> asyncio.Future[None]:
+        """Keep a refused request."""
+        return self._commits.submit(request)
+
+    def probe(self, now: datetime, size: int = 0) -> asyncio.Future[None]:
+        """Write a mark, and so many bytes that are deleted again."""
+        return self._commits.submit(Probe(now, size))
+
+    async def aclose(self) -> None:
+        """Return when everything submitted was written or has failed."""
+        await self._commits.aclose()

@@ -1,0 +1,176 @@
+"""Keeps a process that writes running, and sends it batches."""
+
+import asyncio
+import socket
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+
+from receiver.core.deliveries import Receipt
+from receiver.core.log_lines import event_log
+from receiver.core.ports.log import LogItem
+from receiver.core.process_ends import end_of
+from receiver.errors import ConfigurationError, StoreError, StoreRefused
+from receiver.stores.writer_process.messages import (
+    Batch,
+    Failed,
+    Frames,
+    Message,
+    Written,
+    batch_of,
+    results_of,
+)
+
+log = event_log(__name__)
+
+_PAUSE_SECONDS = 1.0
+"""After the end of a process. Deliveries wait meanwhile, and the sender waits longer than this."""
+_END_SECONDS = 10.0
+"""How long a process may take to close the store. It has written everything before."""
+
+
+class WriterProcess:
+    """Runs `command`, to which the number of its socket is added, and starts it again when it ends by itself."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self._command = tuple(command)
+        self._channel: _Channel | None = None
+        self._refusal: str | None = None
+        self._changed = asyncio.Event()
+        self._keeping: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Start the first process. Raises StoreError or StoreRefused if it cannot open the store."""
+        self._channel = await self._open()
+        self._keeping = asyncio.create_task(self._keep_running(self._channel))
+
+    async def stop(self) -> None:
+        """Let the process end, and return when it has."""
+        if self._keeping is not None:
+            self._keeping.cancel()
+            await asyncio.wait([self._keeping])
+        if self._channel is not None:
+            await self._channel.close()
+
+    async def write(self, items: Sequence[LogItem]) -> list[Receipt | None]:
+        """Return when a batch is durable: a Receipt for each delivery, None for the others.
+
+        Raises StoreError when it was not kept, or when the process died with it. While a new process starts, the
+        batch waits; it does not wait for a store that could not be opened again.
+        """
+        while self._channel is None:
+            if self._refusal is not None:
+                raise StoreError(self._refusal)
+            await self._changed.wait()
+        return results_of(items, await self._channel.write(batch_of(items)))
+
+    async def _keep_running(self, channel: "_Channel") -> None:
+        while True:
+            how = await channel.wait()
+            self._note(None, None)
+            log.error("writer_ended", extra={"how": how, "restart_in_s": _PAUSE_SECONDS})
+            channel = await self._open_again()
+            self._note(channel, None)
+
+    async def _open_again(self) -> "_Channel":
+        while True:
+            await asyncio.sleep(_PAUSE_SECONDS)
+            try:
+                return await self._open()
+            except (StoreError, ConfigurationError) as exc:
+                if self._refusal is None:
+                    log.error("writer_refused", extra={"reason": str(exc)})
+                self._note(None, str(exc))
+
+    def _note(self, channel: "_Channel | None", refusal: str | None) -> None:
+        self._channel, self._refusal = channel, refusal
+        self._changed.set()
+        self._changed.clear()
+
+    async def _open(self) -> "_Channel":
+        ours, theirs = socket.socketpair()
+        with theirs:
+            try:
+                process = await asyncio.create_subprocess_exec(
+                    *(*self._command, str(theirs.fileno())),
+                    stdin=asyncio.subprocess.DEVNULL,
+                    stdout=asyncio.subprocess.DEVNULL,
+                    pass_fds=[theirs.fileno()],
+                    start_new_session=True,  # Ctrl-C reaches only this process
+                )
+            except OSError as exc:  # for example out of memory or processes
+                ours.close()
+                raise StoreError(f"the process that writes was not started: {exc.strerror}") from exc
+        channel = _Channel(process)
+        await asyncio.get_running_loop().create_unix_connection(lambda: channel.frames, sock=ours)
+        try:
+            await channel.open()
+        except BaseException:
+            await channel.close()
+            raise
+        return channel
+
+
+class _Channel:
+    """A process that writes, and the answers that it owes."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self._owed: deque[asyncio.Future[Message]] = deque()
+        self._ended = asyncio.Event()
+        self.frames = Frames(self._take, self._end)
+
+    async def open(self) -> None:
+        """Return when it has opened the store. Raises StoreError or StoreRefused if it could not."""
+        answer = await self._answer()
+        if isinstance(answer, Failed):
+            raise StoreRefused(answer.reason) if answer.is_final else StoreError(answer.reason)
+
+    async def write(self, batch: Batch) -> Written:
+        """Return when a batch is durable. Raises StoreError if it is not."""
+        if self._ended.is_set():
+            raise StoreError(_DIED)
+        self.frames.send(batch)
+        answer = await self._answer()
+        if isinstance(answer, Failed):
+            raise StoreError(answer.reason)
+        if not isinstance(answer, Written):
+            raise TypeError(f"not an answer to a batch: {answer!r}")
+        return answer
+
+    async def wait(self) -> str:
+        """Return how the process ended, when it has."""
+        await self._ended.wait()
+        return end_of(await self._process.wait())
+
+    async def close(self) -> None:
+        """Let the process end, and return when it has."""
+        self.frames.transport.close()
+        try:
+            async with asyncio.timeout(_END_SECONDS):
+                await self._process.wait()
+        except TimeoutError:
+            log.error("writer_killed", extra={"reason": "it did not close the store in time"})
+            with suppress(ProcessLookupError):
+                self._process.kill()
+            await self._process.wait()
+
+    def _answer(self) -> asyncio.Future[Message]:
+        answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        self._owed.append(answer)
+        return answer
+
+    def _take(self, message: Message) -> None:
+        answer = self._owed.popleft()
+        if not answer.done():
+            answer.set_result(message)
+
+    def _end(self) -> None:
+        self._ended.set()
+        for answer in self._owed:
+            if not answer.done():
+                answer.set_exception(StoreError(_DIED))
+        self._owed.clear()
+
+
+_DIED = "the process that writes died; nobody knows whether it kept this batch"

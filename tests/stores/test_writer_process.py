@@ -1,0 +1,214 @@
+"""A log whose writes another process makes: its end, its death, and a store that it cannot open."""
+# ruff: noqa: ASYNC240 - looks at small files between two steps of a test, where nothing else runs
+
+import asyncio
+import os
+import signal
+import sqlite3
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, closing, suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from receiver.core.ports.log import DeliveryLog, LogItem, Probe
+from receiver.core.quarantine import Quarantined
+from receiver.core.types import AppendOutcome
+from receiver.errors import StoreError, StoreRefused
+from receiver.stores.writer_process.log import open_writer_process
+from receiver.stores.writer_process.messages import Frames, Message, Written, batch_of, results_of
+from tests.doubles import NOON, delivery, soon, turns
+from tests.process.programs import children_of, command_line
+from tests.process.waiting import until, until_told
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="sockets are not handed to processes there")
+
+
+def writers() -> list[int]:
+    """Return the processes that write for this one."""
+    return [pid for pid in children_of(os.getpid()) if "receiver.stores.writer_process" in command_line(pid)]
+
+
+def opened(path: Path) -> AbstractAsyncContextManager[DeliveryLog]:
+    """Open the store in this file in another process."""
+    return open_writer_process(f"sqlite:///{path}", log_level="INFO", json_logs=False)
+
+
+@pytest.fixture
+async def log(path: Path) -> AsyncIterator[DeliveryLog]:
+    """The log of a store that did not exist."""
+    async with opened(path) as log:
+        yield log
+
+
+def stored(path: Path) -> set[str]:
+    """Return the keys that the file has."""
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        return {key for (key,) in connection.execute("SELECT key FROM deliveries")}
+
+
+# --- the process
+
+
+async def test_leaving_writes_what_was_submitted_and_ends_the_process(path: Path) -> None:
+    """Then the database is closed, and its log is empty."""
+    async with opened(path) as log:
+        assert len(writers()) == 1
+        receipts = [log.append(delivery(f"k-{number}")) for number in range(1_000)]
+
+    assert writers() == []
+    assert all(receipt.result().outcome is AppendOutcome.ACCEPTED for receipt in receipts)
+    assert not path.with_name("receiver.db-wal").exists()
+    assert len(stored(path)) == 1_000
+
+
+async def test_signals_do_not_end_the_process(log: DeliveryLog, path: Path) -> None:
+    """A platform may send them to all processes. The web process still has to acknowledge what has arrived."""
+    await log.append(delivery("before"))
+    (writer,) = writers()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        os.kill(writer, number)
+
+    await soon(log.append(delivery("after")))
+
+    assert writers() == [writer]
+    assert stored(path) == {"before", "after"}
+
+
+async def test_a_batch_fails_with_the_process_that_had_it_and_the_next_is_written(
+    log: DeliveryLog, path: Path
+) -> None:
+    """Nobody knows whether it was kept, so the sender has to come again."""
+    (writer,) = writers()
+    os.kill(writer, signal.SIGSTOP)
+    lost = log.append(delivery("lost"))
+    await turns()  # the batch is sent
+    os.kill(writer, signal.SIGKILL)
+
+    with pytest.raises(StoreError, match="died"):
+        await soon(lost)
+    await until(lambda: writers() not in ([], [writer]), "a new process")
+    receipt = await soon(log.append(delivery("next")))
+
+    assert receipt.outcome is AppendOutcome.ACCEPTED
+    assert "next" in stored(path)
+
+
+async def test_what_comes_while_a_new_process_starts_is_written_by_it(
+    log: DeliveryLog, path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A second later is soon enough for the sender."""
+    (writer,) = writers()
+    os.kill(writer, signal.SIGKILL)
+    await until(lambda: "writer_ended" in caplog.text, "its end to be seen")
+
+    receipts = await soon(asyncio.gather(*[log.append(delivery(f"k-{number}")) for number in range(10)]))
+
+    assert {receipt.outcome for receipt in receipts} == {AppendOutcome.ACCEPTED}
+    assert len(stored(path)) == 10
+
+
+async def test_a_store_that_cannot_be_opened_again_fails_deliveries_at_once(
+    log: DeliveryLog, path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """They do not wait for it. When it can be opened again, they are taken again."""
+    await log.append(delivery("first"))
+    (writer,) = writers()
+    os.kill(writer, signal.SIGKILL)
+    kept = path.with_name("kept.db")
+    path.rename(kept)
+    path.mkdir()
+    await until(lambda: "writer_refused" in caplog.text, "the refusal of a new process")
+
+    with pytest.raises(StoreError, match="Is a directory"):
+        await soon(log.append(delivery("refused")))
+    with pytest.raises(StoreError, match="Is a directory"):
+        await soon(log.probe(NOON))
+    path.rmdir()
+    kept.rename(path)
+
+    async def is_open() -> bool:
+        with suppress(StoreError):
+            await log.probe(NOON)
+            return True
+        return False
+
+    await until_told(is_open, "the store to be opened")
+    await soon(log.append(delivery("last")))
+
+    assert {"first", "last"} <= stored(path)
+
+
+# --- the start
+
+
+async def test_a_store_that_cannot_be_opened_is_refused_at_the_start(tmp_path: Path) -> None:
+    """With the words of the store, and no process is left."""
+    (tmp_path / "receiver.db").write_bytes(b"this is no database" * 100)
+
+    with pytest.raises(StoreRefused, match="not a SQLite database"):
+        async with opened(tmp_path / "receiver.db"):
+            pass
+
+    assert writers() == []
+
+
+# --- the messages
+
+
+class Recording(asyncio.Transport):
+    """Keeps what is written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = b""
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Keep it."""
+        self.written += data
+
+
+ITEMS: tuple[LogItem, ...] = (
+    delivery("a", body=bytes(range(256)), headers=(("x-latin", "\xe9"), ("x-latin", ""))),
+    Quarantined(NOON, "malformed", "no envelope", None, (("a", "b"),), b"\0"),
+    delivery("b", success=None, job_id=None),
+    Probe(NOON, 512),
+)
+
+
+@given(st.data())
+def test_messages_arrive_as_they_were_sent_however_they_are_cut(data: st.DataObject) -> None:
+    """A socket may give any number of bytes at a time."""
+    taken: list[Message] = []
+    messages: list[Message] = [batch_of(ITEMS), Written([AppendOutcome.CONFLICT]), batch_of(())]
+    frames = Frames(taken.append, lambda: None)
+    socket = Recording()
+    frames.connection_made(socket)
+    for message in messages:
+        frames.send(message)
+
+    stream = socket.written
+    while stream:
+        buffer = frames.get_buffer(-1)
+        count = data.draw(st.integers(1, min(len(buffer), len(stream))))
+        buffer[:count] = stream[:count]
+        stream = stream[count:]
+        frames.buffer_updated(count)
+
+    assert taken == messages
+
+
+def test_each_delivery_gets_its_own_outcome() -> None:
+    """What is not a delivery gets none."""
+    results = results_of(ITEMS, Written([AppendOutcome.DUPLICATE, AppendOutcome.ACCEPTED]))
+
+    assert [result and (result.key, result.outcome) for result in results] == [
+        ("a", "duplicate"),
+        None,
+        ("b", "accepted"),
+        None,
+    ]
