@@ -69,7 +69,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     try:
         yield folder
     finally:
-        subprocess.run(["umount", str(folder)], check=True)
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)  # a killed process may still close its files
 
 
 def make_room(disk: Path, mebibytes: int = 64) -> None:
