@@ -428,6 +428,8 @@ async def test_our_client_and_the_sdk_search() -> None:
     assert (first.document.markdown or "").startswith("# Fire")
     assert answer.data.news[0].date == "2025-12-30T08:00:00+00:00"
     async with shop() as one:
+        await one.call("search", "city bike")
+        await soon(one.emulator.settled())  # the site has been read
         hits = await one.call("search", "city bike", sources=["web", "images"], limit=2)
         documents = await one.call("search", "bikes", scrape_options={"formats": ["markdown"]})
         app = V1FirecrawlApp(api_key="fc-any", api_url=one.address)
