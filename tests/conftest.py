@@ -5,9 +5,10 @@ import secrets
 import shutil
 import signal
 import warnings
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
-from itertools import chain, groupby
+from itertools import chain, count, groupby
 from pathlib import Path
 
 import certifi
@@ -51,6 +52,11 @@ def pytest_xdist_auto_num_workers() -> int:
     return 2 * (os.cpu_count() or 1)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add `--every N`."""
+    parser.addoption("--every", type=int, default=1, metavar="N", help="run each N-th case of each test")
+
+
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Let each process of pytest-xdist begin with another test module: so they share the work of compiling them.
 
@@ -67,7 +73,26 @@ def pytest_sessionstart(session: pytest.Session) -> None:
             importlib.import_module(module)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what `--every` leaves out, and order the others."""
+    _thin_out(config, items)
+    _order(items)
+
+
+def _thin_out(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep each N-th case of a test. The order is that of a shuffle, if there is one: each process has the same."""
+    every, places = config.getoption("every"), defaultdict[str, Iterator[int]](count)
+    kept: dict[bool, list[pytest.Item]] = {True: [], False: []}
+    for item in items:
+        test, _, _ = item.nodeid.partition("[")
+        kept[next(places[test]) % every == 0].append(item)
+    if kept[False]:
+        config.hook.pytest_deselected(items=kept[False])
+        items[:] = kept[True]
+
+
+def _order(items: list[pytest.Item]) -> None:
     """Start with the long ones, so that at the end no process waits for another.
 
     The modules with tests of programs, which wait, are spread among the others, which compute.

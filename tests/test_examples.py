@@ -108,7 +108,7 @@ async def serving(
     """Run a program that serves, and return it with a client once it is ready for deliveries."""
     async with running(command, folder) as program:
         address = await program.heard(r"http://127\.0\.0\.1:\d+")
-        async with httpx.AsyncClient(base_url=address, trust_env=False) as client:
+        async with httpx.AsyncClient(base_url=address, trust_env=False, timeout=PATIENCE_SECONDS) as client:
             await _ready(program, client, f"{below}/readyz")
             yield program, client
 

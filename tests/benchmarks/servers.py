@@ -20,8 +20,8 @@ ROOT = Path(__file__).parents[2]
 STORE = "receiver.db"
 RIVAL_STORE = "rival.db"
 
-_START_SECONDS = 30
-_STOP_SECONDS = 40
+_START_SECONDS = 60
+_STOP_SECONDS = 60
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,7 @@ async def served(
 async def test_it_serves_until_a_signal_and_tells_its_journal(capsys: pytest.CaptureFixture[str]) -> None:
     """Over a real socket; the journal lists what was asked, as a table and as JSON."""
     async with served(EmulatorOptions(), capsys) as (url, serving):
-        async with httpx.AsyncClient(base_url=url, headers={"Authorization": "Bearer k"}) as client:
+        async with httpx.AsyncClient(base_url=url, headers={"Authorization": "Bearer k"}, timeout=LONG) as client:
             assert (await client.get("/v2/team/queue-status")).status_code == 200
             assert (await client.get("/v2/nowhere")).status_code == 404
         assert await asyncio.to_thread(invoke, "journal", "--url", url) == 0

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.doubles import body_of
-from tests.process.harness import Deployment, Serving, post
+from tests.process.harness import PATIENCE_SECONDS, Deployment, Serving, post
 from tests.process.test_console import address
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -39,6 +39,7 @@ class Tab:
         self.page = page
         self.url = url
         self.faults: list[str] = []
+        page.set_default_timeout(1000 * PATIENCE_SECONDS)
         page.on("console", self._hear)
         page.on("pageerror", lambda error: self.faults.append(str(error)))
         page.on("dialog", self._close)
@@ -67,7 +68,7 @@ class Tab:
 
     async def shows(self, text: str) -> None:
         """Return when the page shows a text."""
-        await self.page.get_by_text(text).first.wait_for(timeout=60_000)
+        await self.page.get_by_text(text).first.wait_for()
 
     async def is_no_wider_than(self, width: int) -> bool:
         """Tell whether nothing of the page lies beside the screen."""

@@ -174,7 +174,7 @@ class Deployment:
             return connection.execute(sql, values).fetchall()
 
     def _open(self) -> sqlite3.Connection:
-        return sqlite3.connect(f"file:{self.database}?mode=ro", uri=True, timeout=10)
+        return sqlite3.connect(f"file:{self.database}?mode=ro", uri=True, timeout=PATIENCE_SECONDS)
 
     def stored(self, keys: Iterable[str] | None = None) -> dict[str, bytes]:
         """Return the digest of every stored body, or of these, by key; a key or body stored twice fails."""

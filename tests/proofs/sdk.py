@@ -84,7 +84,7 @@ PYTEST = (
     "-m",
     "pytest",
     "-q",
-    "-n4",
+    "-n2",
     "--import-mode=importlib",
     "-o",
     "asyncio_mode=auto",

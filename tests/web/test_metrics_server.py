@@ -11,7 +11,7 @@ import pytest
 
 from receiver.web.metrics import MetricsEndpoint
 from receiver.web.metrics_server import serve_metrics
-from tests.doubles import event_of, soon
+from tests.doubles import LONG, event_of, soon
 
 TEXT = b"# TYPE receiver_x gauge\nreceiver_x 1.0\n"
 
@@ -29,7 +29,7 @@ def url_of(caplog: pytest.LogCaptureFixture) -> str:
 def fetch(url: str) -> tuple[int, bytes]:
     """Send a request like a scraper, and wait for the answer while the event loop is blocked."""
     try:
-        with urllib.request.urlopen(url, timeout=20) as response:
+        with urllib.request.urlopen(url, timeout=LONG) as response:
             return response.status, response.read()
     except urllib.error.HTTPError as error:
         with error:

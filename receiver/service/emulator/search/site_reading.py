@@ -30,7 +30,8 @@ STALE_AFTER = timedelta(minutes=10)
 """The files may change: a search after so long lets them be read again, and does not wait for it."""
 _AT_ONCE = 4
 _TOGETHER = 25
-_PLAN_MS = 10_000
+_PLAN_MS = 60_000
+"""No search waits so long. It is enough for a page on a busy machine, and ends a document that loops."""
 _INDEXED = "SELECT url FROM search_pages WHERE url = ? OR url LIKE ? ESCAPE '!' LIMIT ?"
 
 

@@ -12,6 +12,7 @@ from receiver.core.clock import Clock
 from receiver.service.emulator.app import Emulator
 from receiver.service.emulator.browser.finding import find_browser
 from receiver.service.emulator.options import EmulatorOptions
+from tests.doubles import LONG
 
 APP = "https://app.test"
 OTHER = "https://other.test"
@@ -76,7 +77,7 @@ class RenderedSite:
     async def scrape(self, path: str = "/", **body: Any) -> dict[str, Any]:
         """Return the answer to a scrape of a page of the site."""
         url = path if "://" in path else f"{APP}{path}"
-        answer = await self.post("/v2/scrape", **{"url": url, "timeout": 120_000} | body)
+        answer = await self.post("/v2/scrape", **{"url": url, "timeout": 1000 * LONG} | body)
         found: dict[str, Any] = answer.json()
         return found
 
@@ -107,7 +108,7 @@ async def rendered_site(
             transport=httpx.ASGITransport(emulator),
             base_url="http://emulator.test",
             headers={"Authorization": "Bearer fc-any"},
-            timeout=120,
+            timeout=LONG,
         ) as http,
     ):
         yield RenderedSite(emulator, http)

@@ -10,6 +10,7 @@ import pytest
 import pytest_asyncio
 
 from receiver.core.clock import VirtualClock
+from tests.doubles import LONG
 from tests.service.emulator import schemas
 from tests.service.emulator.answering import hold
 from tests.service.emulator.browser.app_site import APP, OTHER, RenderedSite, rendered_site, with_browser
@@ -157,7 +158,7 @@ async def test_scripts_return_what_they_say(site: RenderedSite) -> None:
     ],
 )
 async def test_an_action_that_fails_is_named(site: RenderedSite, steps: list[Any], told: str) -> None:
-    answer = await site.post("/v2/scrape", url=f"{APP}/next", actions=steps)
+    answer = await site.post("/v2/scrape", url=f"{APP}/next", actions=steps, timeout=1000 * LONG)
 
     assert (answer.status_code, answer.json()["code"]) == (500, "SCRAPE_ACTION_ERROR")
     assert told in answer.json()["error"]
@@ -176,7 +177,8 @@ async def test_screenshots_have_the_size_and_kind_that_was_asked_for(site: Rende
     first = await site.document("/keys", formats=["screenshot", "markdown"][:1], actions=[small, jpeg, full])
     one, two, three = [await site.http.get(url) for url in first["actions"]["screenshots"]]
     tall = await site.document("/tall", formats=[full])
-    version_1 = (await site.post("/v1/scrape", url=f"{APP}/keys", formats=["screenshot@fullPage"])).json()["data"]
+    options = {"url": f"{APP}/keys", "formats": ["screenshot@fullPage"], "timeout": 1000 * LONG}
+    version_1 = (await site.post("/v1/scrape", **options)).json()["data"]
 
     assert png_size(one.content) == (320, 200)
     assert (two.headers["content-type"], two.content[:2]) == ("image/jpeg", b"\xff\xd8")
@@ -271,9 +273,8 @@ async def test_a_batch_renders_its_pages(site: RenderedSite) -> None:
 @pytest.mark.parametrize(("version", "schema"), [("v1", schemas.SCRAPE_V1), ("v2", schemas.SCRAPE_V2)])
 async def test_answers_have_the_form_of_the_interface(site: RenderedSite, version: str, schema: Schema) -> None:
     steps = [READY, *(action(kind) for kind in ("scrape", "screenshot", "pdf")), script("[1]")]
-    answer = await site.post(
-        f"/{version}/scrape", url=f"{APP}/", formats=["markdown", "screenshot"], actions=steps, mobile=True
-    )
+    options = {"url": f"{APP}/", "formats": ["markdown", "screenshot"], "mobile": True, "timeout": 1000 * LONG}
+    answer = await site.post(f"/{version}/scrape", actions=steps, **options)
 
     hold(answer.json(), schema)
     assert all(len(found) == 1 for found in answer.json()["data"]["actions"].values())

@@ -19,7 +19,7 @@ from starlette.routing import Route
 
 from receiver.core.clock import VirtualClock
 from receiver.service.emulator.browser.confinement import can_shut_in
-from tests.doubles import eventually, soon
+from tests.doubles import LONG, eventually, soon
 from tests.service.emulator import schemas
 from tests.service.emulator.answering import hold
 from tests.service.emulator.browser.app_site import APP, PAGES, rendered_site, with_browser
@@ -104,7 +104,7 @@ async def test_code_that_fails_is_told() -> None:
         session = (await site.post("/v2/browser")).json()["id"]
 
         async def run(code: str, **more: Any) -> dict[str, Any]:
-            answer = await site.post(f"/v2/browser/{session}/execute", code=code, **more)
+            answer = await site.post(f"/v2/browser/{session}/execute", code=code, **{"timeout": LONG} | more)
             found: dict[str, Any] = answer.json()
             return found
 
@@ -186,7 +186,7 @@ async def test_programs_connect_to_a_session_by_its_address() -> None:
                 await page.goto("https://example.org/")
             with pytest.raises(Exception, match=r"1008|closed|403"):
                 await driver.chromium.connect_over_cdp(session.cdp_url[:-1])
-        async with httpx.AsyncClient() as http:
+        async with httpx.AsyncClient(timeout=LONG) as http:
             view = await http.get(session.live_view_url)
             other = await http.get(session.live_view_url[:-1])
 
@@ -218,7 +218,7 @@ async def test_answers_have_the_form_of_the_sdk() -> None:
     async with rendered_site() as site:
         opened = (await site.post("/v2/interact", ttl=60)).json()
         path = f"/v2/browser/{opened['id']}"
-        run = (await site.post(f"/v2/interact/{opened['id']}/execute", code="1 + 1")).json()
+        run = (await site.post(f"/v2/interact/{opened['id']}/execute", code="1 + 1", timeout=LONG)).json()
         listed = (await site.http.get("/v2/interact")).json()
         ended = (await site.http.delete(path)).json()
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from receiver.service.emulator.browser.confinement import can_shut_in
+from tests.doubles import LONG
 from tests.service.emulator.browser.app_site import APP, RenderedSite, rendered_site, with_browser
 
 pytest.importorskip("playwright.async_api", reason="the extra `browser` is not installed")
@@ -39,7 +40,7 @@ async def opened(site: RenderedSite, **body: Any) -> str:
 
 async def ran(site: RenderedSite, session_id: str, code: str, language: str = "python") -> str:
     """Run code in a session, and return the value of its last expression."""
-    answer = await site.post(f"/v2/browser/{session_id}/execute", code=code, language=language, timeout=120)
+    answer = await site.post(f"/v2/browser/{session_id}/execute", code=code, language=language, timeout=LONG)
     body = answer.json()
     assert body["success"], body
     result: str = body["result"]

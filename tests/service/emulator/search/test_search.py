@@ -45,8 +45,12 @@ def news() -> dict[str, str | bytes]:
 
 
 async def search(service: CheckedService, query: str, version: str = "v2", **options: Any) -> Json:
-    """Return the answer to a search."""
-    answer: Json = await service.ask("POST", f"/{version}/search", {"query": query, **options})
+    """Return the answer to a search of all given sites: it asks again when they have been read."""
+    body = {"query": query, **options}
+    answer: Json = await service.ask("POST", f"/{version}/search", body)
+    if "still being read" in answer.get("warning", ""):
+        await soon(service.emulator.settled())
+        answer = await service.ask("POST", f"/{version}/search", body)
     return answer
 
 
@@ -409,6 +413,7 @@ async def test_a_search_that_takes_too_long_ends() -> None:
 async def test_our_client_and_the_sdk_search() -> None:
     """Version 1 and 2; a scraped hit is a document."""
     async with checked_service(**given()) as service:
+        await search(service, "harbour")  # the sites have been read
         transport = httpx.ASGITransport(service.emulator)
         async with AsyncClient("fc-test", "http://emulator.test", transport=transport) as client:
             answer = await client.search(
@@ -423,6 +428,8 @@ async def test_our_client_and_the_sdk_search() -> None:
     assert (first.document.markdown or "").startswith("# Fire")
     assert answer.data.news[0].date == "2025-12-30T08:00:00+00:00"
     async with shop() as one:
+        await one.call("search", "city bike")
+        await soon(one.emulator.settled())  # the site has been read
         hits = await one.call("search", "city bike", sources=["web", "images"], limit=2)
         documents = await one.call("search", "bikes", scrape_options={"formats": ["markdown"]})
         app = V1FirecrawlApp(api_key="fc-any", api_url=one.address)
