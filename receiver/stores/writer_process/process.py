@@ -4,7 +4,7 @@ import asyncio
 import socket
 from collections import deque
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 from receiver.core.deliveries import Receipt
 from receiver.core.log_lines import event_log
@@ -58,7 +58,7 @@ class WriterProcess:
         Raises StoreError when it was not kept, or when the process died with it. While a new process starts, the
         batch waits; it does not wait for a store that could not be opened again.
         """
-        while self._channel is None:
+        while self._channel is None or self._channel.has_ended:
             if self._refusal is not None:
                 raise StoreError(self._refusal)
             await self._changed.wait()
@@ -88,26 +88,31 @@ class WriterProcess:
         self._changed.clear()
 
     async def _open(self) -> "_Channel":
-        ours, theirs = socket.socketpair()
-        with theirs:
-            try:
-                process = await asyncio.create_subprocess_exec(
-                    *(*self._command, str(theirs.fileno())),
-                    stdin=asyncio.subprocess.DEVNULL,
-                    stdout=asyncio.subprocess.DEVNULL,
-                    pass_fds=[theirs.fileno()],
-                    start_new_session=True,  # Ctrl-C reaches only this process
-                )
-            except OSError as exc:  # for example out of memory or processes
-                ours.close()
-                raise StoreError(f"the process that writes was not started: {exc.strerror}") from exc
-        channel = _Channel(process)
-        await asyncio.get_running_loop().create_unix_connection(lambda: channel.frames, sock=ours)
+        try:
+            channel = await self._begin()
+        except OSError as exc:  # for example out of memory, processes or files
+            raise StoreError(f"the process that writes was not started: {exc.strerror}") from exc
         try:
             await channel.open()
         except BaseException:
             await channel.close()
             raise
+        return channel
+
+    async def _begin(self) -> "_Channel":
+        ours, theirs = socket.socketpair()
+        with ExitStack() as if_failed, theirs:
+            if_failed.callback(ours.close)
+            process = await asyncio.create_subprocess_exec(
+                *(*self._command, str(theirs.fileno())),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,  # Ctrl-C reaches only this process
+            )
+            if_failed.pop_all()
+        channel = _Channel(process)
+        await asyncio.get_running_loop().create_unix_connection(lambda: channel.frames, sock=ours)
         return channel
 
 
@@ -120,6 +125,11 @@ class _Channel:
         self._ended = asyncio.Event()
         self.frames = Frames(self._take, self._end)
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether the process has closed its socket, or has ended."""
+        return self._ended.is_set()
+
     async def open(self) -> None:
         """Return when it has opened the store. Raises StoreError or StoreRefused if it could not."""
         answer = await self._answer()
@@ -128,8 +138,6 @@ class _Channel:
 
     async def write(self, batch: Batch) -> Written:
         """Return when a batch is durable. Raises StoreError if it is not."""
-        if self._ended.is_set():
-            raise StoreError(_DIED)
         self.frames.send(batch)
         answer = await self._answer()
         if isinstance(answer, Failed):
@@ -169,8 +177,5 @@ class _Channel:
         self._ended.set()
         for answer in self._owed:
             if not answer.done():
-                answer.set_exception(StoreError(_DIED))
+                answer.set_exception(StoreError("the process that writes died; nobody knows what it has kept"))
         self._owed.clear()
-
-
-_DIED = "the process that writes died; nobody knows whether it kept this batch"
