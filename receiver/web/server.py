@@ -25,6 +25,10 @@ _BACKLOG = 2_048
 _ACCEPTED_AT_ONCE = 16
 """Connections accepted in one turn of the event loop. asyncio uses the same number for the queue."""
 _EPISODE_SECONDS = 60.0
+KEEP_ALIVE_SECONDS = 75
+"""How long a connection without a request is open. A client that sends its next request just when the server closes
+would have to send it again. So this is longer than clients and proxies wait: a load balancer of AWS 60 seconds by
+default, and its target has to wait longer (Application Load Balancers guide, "Connection idle timeout")."""
 _NO_DESCRIPTOR = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
 
@@ -50,7 +54,11 @@ class AcceptFailures:
 
 
 class Server(uvicorn.Server):
-    """A uvicorn server that leaves signals to its caller, who sets `should_exit`."""
+    """A uvicorn server that leaves signals to its caller, who sets `should_exit`, and keeps idle connections long."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        config.timeout_keep_alive = KEEP_ALIVE_SECONDS
+        super().__init__(config)
 
     async def startup(self, sockets: Sequence[socket.socket] | None = None) -> None:
         """Listen with a long queue, but accept few connections at a time."""

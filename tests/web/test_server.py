@@ -33,6 +33,13 @@ def test_a_taken_port_is_refused_with_the_way_to_choose_another() -> None:
 async def _app(scope: Any, receive: Any, send: Any) -> None: ...
 
 
+def test_idle_connections_stay_open_for_longer_than_a_load_balancer_waits() -> None:
+    """Else it sends a request just when the server closes. Most wait for a minute."""
+    server = make_server(_app, read_timeout=timedelta(seconds=4), shutdown=timedelta(seconds=1))
+
+    assert server.config.timeout_keep_alive > 60
+
+
 @pytest.mark.parametrize(
     ("soft", "hard", "most"),
     [
