@@ -27,8 +27,8 @@ _ACCEPTED_AT_ONCE = 16
 _EPISODE_SECONDS = 60.0
 KEEP_ALIVE_SECONDS = 75
 """How long a connection without a request is open. A client that sends its next request just when the server closes
-would have to send it again. So this is longer than clients and proxies wait: a load balancer of AWS 60 seconds by
-default, and its target has to wait longer (Application Load Balancers guide, "Connection idle timeout")."""
+has to send it again. So this is longer than clients and proxies wait: a load balancer of AWS 60 seconds by default,
+and its target has to wait longer (User Guide for Application Load Balancers, "Connection idle timeout")."""
 _NO_DESCRIPTOR = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
 
@@ -54,7 +54,7 @@ class AcceptFailures:
 
 
 class Server(uvicorn.Server):
-    """A uvicorn server that leaves signals to its caller, who sets `should_exit`, and keeps idle connections long."""
+    """A uvicorn server that keeps idle connections, and leaves signals to its caller, who sets `should_exit`."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         config.timeout_keep_alive = KEEP_ALIVE_SECONDS
