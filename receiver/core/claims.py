@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from receiver.core.deliveries import Delivery, StoredDelivery
 from receiver.core.types import DeliveryKey, HandlerName, Trigger, WorkerId, WorkState
@@ -28,8 +29,7 @@ class Lease:
     until: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class WorkItem:
+class WorkItem(NamedTuple):
     """One delivery for one handler, claimed by a worker.
 
     `attempt` counts from 1 and includes this one. Of the attempts before it, `uncounted` do not count in the
@@ -116,8 +116,7 @@ class LaterWork:
     due_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class Settlement:
+class Settlement(NamedTuple):
     """The end of an attempt: the next state of its work item, and when the item is due if that is WAITING."""
 
     work_id: int

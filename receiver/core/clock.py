@@ -11,7 +11,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
 
 
 class Timer(Protocol):
@@ -200,12 +199,14 @@ async def time_limit(clock: Clock, duration: timedelta) -> AsyncIterator[asyncio
 
 def to_micros(moment: datetime) -> int:
     """Return whole microseconds since 1970, as stores keep a moment."""
-    return (moment - _EPOCH) // _MICROSECOND
+    since = moment - _EPOCH
+    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds  # a division takes twice as long
 
 
 def from_micros(micros: int) -> datetime:
     """Return the moment that is this many microseconds after 1970 began."""
-    return _EPOCH + timedelta(microseconds=micros)
+    seconds, rest = divmod(micros, 1_000_000)
+    return _EPOCH + timedelta(0, seconds, rest)  # without the names it takes half of the time
 
 
 def local_time(moment: datetime, timespec: str = "seconds") -> str:

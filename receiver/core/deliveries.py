@@ -2,14 +2,14 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from receiver.core.schedules import RUN_FAMILY
 from receiver.core.types import AppendOutcome, DeliveryKey, DeliveryState, Globs, Headers, Origin
 from receiver.core.work import WorkSummary
 
 
-@dataclass(frozen=True, slots=True)
-class Delivery:
+class Delivery(NamedTuple):
     """One accepted request: its exact body, its headers with secrets masked, and what its envelope says."""
 
     key: DeliveryKey
@@ -31,8 +31,7 @@ class Receipt:
     outcome: AppendOutcome
 
 
-@dataclass(frozen=True, slots=True)
-class StoredDelivery:
+class StoredDelivery(NamedTuple):
     """A delivery in the store. `seq` grows in the order of arrival. `duplicates` counts later arrivals of it."""
 
     seq: int

@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from receiver.core.claims import HeldItem, JobPages, Settlement, WorkItem
@@ -166,7 +166,7 @@ def set_back_by(latest: datetime, now: datetime) -> timedelta:
 def as_replay(work: NewWork) -> NewWork:
     """Return the work item for a delivery that was routed before: any worker may claim it."""
     trigger = Trigger.REPLAY if work.trigger is Trigger.DELIVERY else work.trigger
-    return replace(work, claim=False, starts=False, trigger=trigger)
+    return work._replace(claim=False, starts=False, trigger=trigger)
 
 
 def later_work(settlements: Sequence[Settlement], held: Sequence[bool]) -> list[NewWork]:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from receiver.core.types import AttemptOutcome, DeliveryKey, Globs, HandlerName, HandlerSwitch, Trigger, WorkState
 
@@ -17,8 +18,7 @@ class Hold:
     """What it waits for, until the first check says more."""
 
 
-@dataclass(frozen=True, slots=True)
-class NewWork:
+class NewWork(NamedTuple):
     """A work item to make: the `seq` of its delivery, and its handler.
 
     With `claim` the worker that makes it runs it too; without it, any worker may claim it. With `starts` it is
@@ -43,8 +43,7 @@ LOST = "the worker died or lost its lease during the attempt"
 """The error of an attempt whose end was not recorded."""
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(NamedTuple):
     """One run of a work item, recorded at its end."""
 
     number: int

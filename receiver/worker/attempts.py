@@ -3,9 +3,8 @@
 import logging
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from receiver.core.claims import WorkItem
 from receiver.core.durations import in_words
@@ -21,8 +20,7 @@ from receiver.worker.later import LaterCall
 log = event_log(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Claimed:
+class Claimed(NamedTuple):
     """A claimed work item and its handler. `event` is None until the body has been read.
 
     `refusal` says why the handler must not be called.
@@ -34,8 +32,7 @@ class Claimed:
     refusal: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(NamedTuple):
     """How an attempt ended: the record for the store, and the result that decides what comes next.
 
     `value` is what the handler returned, `error` what it raised. All items of a batch have the same two. `raised`

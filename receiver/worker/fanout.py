@@ -1,7 +1,7 @@
 """The event of a stored delivery, and the handlers that want it."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from receiver.core.deliveries import Delivery, StoredDelivery
 from receiver.core.log_lines import event_log
@@ -30,8 +30,7 @@ def read_event(stored: StoredDelivery) -> Event:
         return _envelope_event(UnknownEvent, delivery)
 
 
-@dataclass(frozen=True, slots=True)
-class RoutedEvent:
+class RoutedEvent(NamedTuple):
     """The event of a delivery for routing. Unless it `is_whole` it has only the fields of the envelope."""
 
     event: Event

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from receiver.core.claims import RoutingBatch
 from receiver.core.deliveries import StoredDelivery
@@ -22,8 +23,7 @@ from receiver.worker.slots import ReadyQueues
 from receiver.worker.unhandled import Unhandled
 
 
-@dataclass(frozen=True, slots=True)
-class HandlerMatch:
+class HandlerMatch(NamedTuple):
     """A new delivery, its event, and a handler that wants the event.
 
     `kept` is the event for the attempt, or None if the attempt must parse it again. `refusal` is the reason why

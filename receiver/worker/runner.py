@@ -331,7 +331,7 @@ def _ended(claimed: Claimed, end: _CallEnd, started_at: datetime, ended_at: date
 
 
 def _without_frames(ended: Ended) -> Ended:
-    return ended if ended.raised is None else replace(ended, raised=replace(ended.raised, frames=()))
+    return ended if ended.raised is None else ended._replace(raised=replace(ended.raised, frames=()))
 
 
 def handler_in(frame: FrameType | None) -> HandlerName | None:

@@ -64,6 +64,11 @@ class ResultSettler:
         self._results: list[_Result] = []
         self._writer: asyncio.Task[None] | None = None
 
+    @property
+    def is_recording(self) -> bool:
+        """Tell whether results wait or are being written, so that `settled` is called soon."""
+        return self._writer is not None
+
     def submit(self, claimed: Claimed, ended: Ended) -> None:
         """Record the end of an attempt soon."""
         item, attempt = claimed.item, ended.attempt

@@ -194,7 +194,9 @@ class Worker:
         claimed = await self._claim(claims, limits, lease, steady)
         limit = max((queue.claimable for queue in queues), default=MAX_UNHANDLED)
         routed = self._bytes_left() > 0 and await self._route(limit)
-        return claimed > 0 or routed
+        # A claim takes all that is due, unless its limit ends it or large bodies do.
+        ended_early = claimed >= limits.limit or self._bytes_left() < self._max_bytes // 2
+        return routed or (claimed > 0 and ended_early)
 
     async def _check(self, claims: Sequence[HandlerClaim]) -> None:
         """Check once a second for what no claim finds: dead workers, handlers that are off, stuck queues, holds."""
@@ -261,6 +263,9 @@ class Worker:
         return True
 
     async def _wait_for_work(self, claims: Sequence[HandlerClaim], stop: asyncio.Event) -> None:
+        if self._settling.is_recording:  # most often work follows from the results, as in a lane
+            await first_of(stop.wait(), self._wake.wait(), self._clock.sleep(_CHECK_EVERY))
+            return
         waits: list[Coroutine[Any, Any, object]] = [stop.wait(), self._wake.wait(), self._queue.changed()]
         waits.append(self._schedules.until_due())
         now, steady = self._clock.now(), self._clock.steady()

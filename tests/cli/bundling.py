@@ -5,7 +5,6 @@ import os
 import sqlite3
 import sys
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 from receiver.cli.main import receiver, run
@@ -49,7 +48,7 @@ def stored(store: str = STORE) -> list[StoredDelivery]:
     async def read() -> list[StoredDelivery]:
         async with open_store(store).reports() as reports:
             return [
-                replace(one, seq=0, delivery=replace(one.delivery, origin=Origin.SENDER))
+                one._replace(seq=0, delivery=one.delivery._replace(origin=Origin.SENDER))
                 async for one in reports.iter_deliveries(DeliveryFilter())
             ]
 

@@ -7,7 +7,6 @@ import re
 import select
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -58,7 +57,7 @@ def delivery(key: str, minutes: float = 0, **changes: Any) -> Delivery:
         headers=HEADERS,
         body=BODY,
     )
-    return replace(made, **changes)
+    return made._replace(**changes)
 
 
 class Filling:
@@ -114,7 +113,7 @@ def ended(error: str | None = None, *, number: int = 1, seconds: float = 0.25, *
     """Return an attempt that began at noon and took so long."""
     outcome = AttemptOutcome.SUCCEEDED if error is None else AttemptOutcome.FAILED
     made = Attempt(number, Trigger.DELIVERY, NOON, NOON + timedelta(seconds=seconds), outcome, error)
-    return replace(made, **changes)
+    return made._replace(**changes)
 
 
 @asynccontextmanager

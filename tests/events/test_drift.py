@@ -1,7 +1,6 @@
 """Drift: the parts of events that our models do not know."""
 
 import logging
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -135,7 +134,7 @@ def test_a_worker_logs_each_drift_once(caplog: pytest.LogCaptureFixture) -> None
     drifting = DriftLogger()
     caplog.set_level(logging.INFO)
     for key in ("a", "b"):
-        drifting.log_new(event(sentAt=1), replace(delivery(), key=DeliveryKey(key)))
+        drifting.log_new(event(sentAt=1), delivery()._replace(key=DeliveryKey(key)))
     drifting.log_new(event(sentAt=1, other=2), delivery("c"))
 
     seen = [(vars(record)["path"], vars(record)["id"]) for record in caplog.records]

@@ -3,7 +3,6 @@
 import asyncio
 import io
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -68,7 +67,7 @@ async def content(store: Store) -> list[StoredDelivery]:
     """Return what lies in a store, without where it came from."""
     async with store.reports() as reports:
         found = [one async for one in reports.iter_deliveries(DeliveryFilter())]
-    return [replace(one, seq=0, delivery=replace(one.delivery, origin=Origin.SENDER)) for one in found]
+    return [one._replace(seq=0, delivery=one.delivery._replace(origin=Origin.SENDER)) for one in found]
 
 
 @pytest.mark.parametrize("source", ["memory", "sqlite"])

@@ -11,7 +11,6 @@ import re
 import tracemalloc
 import zlib
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from importlib import resources
 from typing import Any
@@ -467,7 +466,7 @@ def test_times_are_kept_to_the_microsecond() -> None:
     """They are in UTC, and may be the first and the last allowed year."""
     ends = [datetime(1970, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC) - timedelta(microseconds=1)]
     moments = [NOON + timedelta(microseconds=1), *ends]
-    entries = [(replace(delivery(), received_at=moment), 0) for moment in moments]
+    entries = [(delivery()._replace(received_at=moment), 0) for moment in moments]
 
     assert [one.delivery.received_at for one in read(bundled(entries))[0]] == moments
 

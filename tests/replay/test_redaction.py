@@ -3,7 +3,6 @@
 import hashlib
 import io
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -131,7 +130,7 @@ def test_a_redacted_delivery_keeps_its_key_through_a_bundle() -> None:
     """This holds even if the key is the digest of the old body. When it is written again, the line is the same."""
     body = b'{"type":"crawl.page","data":[{"markdown":"secret"}]}'
     key = DeliveryKey("sha256:" + hashlib.sha256(body).hexdigest())
-    hidden = redacted(replace(delivery(key, body=body), webhook_id=None))
+    hidden = redacted(delivery(key, body=body)._replace(webhook_id=None))
 
     data = bundled(hidden)
     (entry,) = read_bundle(io.BytesIO(data), max_body=1000).entries

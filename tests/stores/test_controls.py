@@ -1,7 +1,6 @@
 """The contract of Controls for work items in each of their states."""
 
 import random
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -125,7 +124,7 @@ async def test_what_is_retried_is_no_suspect_any_more(opened: Opened) -> None:
 async def test_a_process_that_died_of_an_item_is_counted(opened: Opened) -> None:
     """It was the process of a handler and not a worker, so the item waits for its retry among the others."""
     (work_id,) = await opened.items(1, claim=True)
-    await opened.settle(replace(ended(work_id, WAITING, error="x"), died=True))
+    await opened.settle(ended(work_id, WAITING, error="x")._replace(died=True))
 
     (again,) = await opened.claim()
 

@@ -1,7 +1,5 @@
 """The contract of imports."""
 
-from dataclasses import replace
-
 import pytest
 
 from receiver.core.bulk import Imported
@@ -25,7 +23,7 @@ async def test_an_imported_delivery_is_kept_as_it_was(opened: Opened) -> None:
     assert await opened.controls.import_deliveries(ones) == [AppendOutcome.ACCEPTED] * len(ones)
 
     assert await read(opened, DeliveryFilter()) == [
-        StoredDelivery(n, n - 1, replace(one.delivery, origin=Origin.IMPORT)) for n, one in enumerate(ones, start=1)
+        StoredDelivery(n, n - 1, one.delivery._replace(origin=Origin.IMPORT)) for n, one in enumerate(ones, start=1)
     ]
     assert [one.origin for one in await opened.listed()] == [Origin.IMPORT] * len(ones)
 

@@ -1,6 +1,5 @@
 """The contract of work that a successful attempt asks for: made with its end, due at its moment."""
 
-from dataclasses import replace
 from datetime import timedelta
 
 from receiver.core.claims import LaterWork
@@ -28,7 +27,7 @@ async def test_later_work_is_made_with_the_success_and_is_due_at_its_moment(open
     (work_id,) = await opened.items(1, claim=True)
     asked = (LaterWork(1, TWO, after_noon(HOUR)), LaterWork(1, ONE, after_noon(DAY)))
 
-    assert await opened.settle(replace(ended(work_id), later=asked)) == [True]
+    assert await opened.settle(ended(work_id)._replace(later=asked)) == [True]
 
     made = {one.handler: one for one in await opened.work() if one.state is WAITING}
     assert {name: one.due_at for name, one in made.items()} == {TWO: after_noon(HOUR), ONE: after_noon(DAY)}
@@ -44,13 +43,13 @@ async def test_no_later_work_comes_of_an_attempt_that_failed_or_lost_its_lease(o
     """The next attempt asks again, and that one's work is made once."""
     (work_id,) = await opened.items(1, claim=True)
     asked = (LaterWork(1, TWO, after_noon(HOUR)),)
-    await opened.settle(replace(ended(work_id, WAITING, error="no"), later=asked))
+    await opened.settle(ended(work_id, WAITING, error="no")._replace(later=asked))
     await opened.claim()
 
     recorded = await opened.settle(
-        replace(ended(work_id, number=1), later=asked),
-        replace(ended(work_id, number=2), later=asked),
-        replace(ended(work_id, number=2), later=asked),
+        ended(work_id, number=1)._replace(later=asked),
+        ended(work_id, number=2)._replace(later=asked),
+        ended(work_id, number=2)._replace(later=asked),
     )
 
     assert recorded == [False, True, False]
@@ -61,6 +60,6 @@ async def test_later_work_of_a_disabled_handler_is_skipped(opened: Opened) -> No
     await opened.controls.switch(TWO, HandlerSwitch.DISABLED)
     (work_id,) = await opened.items(1, claim=True)
 
-    await opened.settle(replace(ended(work_id), later=(LaterWork(1, TWO, after_noon(NOTHING)),)))
+    await opened.settle(ended(work_id)._replace(later=(LaterWork(1, TWO, after_noon(NOTHING)),)))
 
     assert [one.state for one in await opened.work(handler=TWO)] == [SKIPPED]

@@ -259,6 +259,6 @@ async def test_bodies_are_the_same_after_compression(opened: Opened) -> None:
     assert [item.source.delivery for item in await opened.claim()] == ones
     assert await opened.listed() == [replace(one, state=DeliveryState.WORKING) for one in before]
     assert await opened.add(*ones) == [AppendOutcome.DUPLICATE] * len(ones)
-    changed = [replace(one, body=b"x" + one.body[1:]) for one in ones[1:]]
+    changed = [one._replace(body=b"x" + one.body[1:]) for one in ones[1:]]
     assert await opened.add(*changed) == [AppendOutcome.CONFLICT] * len(changed)
     assert (await opened.reports.detail(DeliveryKey("4"))).body == bodies[4]

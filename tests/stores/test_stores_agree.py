@@ -3,7 +3,6 @@
 import random
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
-from dataclasses import replace
 
 import pytest
 
@@ -111,10 +110,10 @@ class Story:
         for work_id, worker, number in self.some_running():
             state = self.rng.choice((DONE, DONE, DEAD, WAITING))
             end = ended(work_id, state, worker=worker, number=number, error=None if state is DONE else "x")
-            end = replace(
-                end, holds_lane=self.rng.random() < 0.4, due_at=self.now + SECOND * self.rng.randint(0, 90)
+            end = end._replace(
+                holds_lane=self.rng.random() < 0.4, due_at=self.now + SECOND * self.rng.randint(0, 90)
             )
-            settlements.append(replace(end, attempt=replace(end.attempt, started_at=self.now, ended_at=self.now)))
+            settlements.append(end._replace(attempt=end.attempt._replace(started_at=self.now, ended_at=self.now)))
         await self.both(lambda opened: opened.settle(*settlements))
 
     async def keep(self) -> None:

@@ -1,6 +1,5 @@
 """The contract of reports about work items, handlers and the backlog."""
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -276,7 +275,7 @@ async def test_the_latency_of_a_handler_is_of_its_latest(opened: Opened) -> None
 
 
 def _began(end: Settlement, at: timedelta) -> Settlement:
-    return replace(end, attempt=replace(end.attempt, started_at=after_noon(at)))
+    return end._replace(attempt=end.attempt._replace(started_at=after_noon(at)))
 
 
 async def test_readers_see_the_switches(opened: Opened) -> None:

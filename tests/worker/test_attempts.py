@@ -1,7 +1,6 @@
 """The log lines of attempts."""
 
 import logging
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -74,7 +73,7 @@ async def test_a_missing_key_shows_where_the_handler_needs_it(caplog: pytest.Log
 
 async def test_an_attempt_that_never_ran_is_not_counted(caplog: pytest.LogCaptureFixture) -> None:
     """The line says after which attempt the work item is dead: the last one that ran."""
-    claimed = replace(claim(print), refusal="not run again: 2 workers died while it ran")
+    claimed = claim(print)._replace(refusal="not run again: 2 workers died while it ran")
 
     log_attempt(claimed, refused(claimed, NOON), WorkState.DEAD, NOON)
 

@@ -3,7 +3,6 @@
 import pickle
 import threading
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -195,7 +194,7 @@ def test_a_slow_subscriber_does_not_keep_many_events_in_memory() -> None:
 def test_a_large_event_is_not_kept_by_its_exception(seen: list[Any]) -> None:
     """A description stands for it."""
     large = delivery("k-1", body=b'{"data": [' + b"[]," * 30_000 + b"1]}")
-    item = replace(ITEM, source=StoredDelivery(seq=7, duplicates=0, delivery=large))
+    item = ITEM._replace(source=StoredDelivery(seq=7, duplicates=0, delivery=large))
     emit_ended(item, settlement(AttemptOutcome.FAILED, WorkState.WAITING), failure(), recorded=True)
 
     assert isinstance(seen[0].exception, RaisedElsewhere)

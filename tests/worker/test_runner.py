@@ -6,7 +6,6 @@ import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -346,7 +345,7 @@ async def test_the_policy_of_the_handler_applies(options: Any, result: object) -
 
 def test_a_refused_item_has_an_end() -> None:
     """It is recorded like that of an attempt."""
-    ended = refused(replace(claim(print), refusal="not run again"), NOON)
+    ended = refused(claim(print)._replace(refusal="not run again"), NOON)
 
     assert ended.result == Refused()
     assert ended.attempt.outcome is AttemptOutcome.FAILED

@@ -83,6 +83,19 @@ async def test_a_batch_gathers_while_another_one_runs(bench: WorkerBench) -> Non
         assert calls == [4, 4]
 
 
+async def test_a_worker_claims_once_for_each_result_in_a_lane(bench: WorkerBench) -> None:
+    @bench.handler(ordered=True)
+    async def handle(event: Event) -> None:
+        bench.ran.append(event.webhook_id or "")
+
+    keys = [f"k{number}" for number in range(20)]
+    await bench.add(*[delivery(key) for key in keys])
+    async with bench.working():
+        await turns(2_000)
+        assert bench.ran == keys
+        assert bench.store.called.count("claim") <= len(keys) + 5  # the first turn, and the last before it waits
+
+
 async def test_an_event_that_no_handler_wants_is_done(bench: WorkerBench, caplog: pytest.LogCaptureFixture) -> None:
     """The first one of its type is logged with a handler to paste."""
     caplog.set_level(logging.INFO)

@@ -10,7 +10,6 @@ import asyncio
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 
 from opentelemetry import trace
 from opentelemetry.context import Context
@@ -126,7 +125,7 @@ class DeliverySpans:
                 log_failure(exc)
             then(pending)
 
-        return replace(delivery, headers=with_trace(delivery.headers, fields_of(span))), stored
+        return delivery._replace(headers=with_trace(delivery.headers, fields_of(span))), stored
 
 
 def _end_delivery(span: Span, pending: asyncio.Future[Receipt], seconds: float) -> None:

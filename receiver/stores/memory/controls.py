@@ -1,7 +1,6 @@
 """What operators decide, in a store in memory."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime
 
 from receiver.core.bulk import Imported
@@ -105,7 +104,7 @@ class MemoryControls(MemoryActions):
         return len(changed)
 
     def _import(self, one: Imported) -> AppendOutcome:
-        delivery, state = replace(one.delivery, origin=one.origin), self.state
+        delivery, state = one.delivery._replace(origin=one.origin), self.state
         seq = state.seqs.get(delivery.key)
         if seq is None:
             add(state, delivery, one.duplicates)
@@ -114,8 +113,8 @@ class MemoryControls(MemoryActions):
         if not same_body(state, stored, delivery):
             return AppendOutcome.CONFLICT
         if state.pruned.pop(seq, None) is not None:
-            restored = replace(stored.delivery, headers=delivery.headers, body=delivery.body)
-            state.deliveries[seq] = replace(stored, delivery=restored)
+            restored = stored.delivery._replace(headers=delivery.headers, body=delivery.body)
+            state.deliveries[seq] = stored._replace(delivery=restored)
             restore_words(state, seq, delivery.body)
         return AppendOutcome.DUPLICATE
 

@@ -1,7 +1,6 @@
 """Appending to a store in memory."""
 
 import asyncio
-from dataclasses import replace
 from datetime import datetime
 from typing import TypeVar
 
@@ -38,7 +37,7 @@ def append(state: MemoryState, delivery: Delivery) -> Receipt:
         add(state, delivery)
         return Receipt(delivery.key, AppendOutcome.ACCEPTED)
     stored = state.deliveries[seq]
-    state.deliveries[seq] = replace(stored, duplicates=stored.duplicates + 1)
+    state.deliveries[seq] = stored._replace(duplicates=stored.duplicates + 1)
     if same_body(state, stored, delivery):
         return Receipt(delivery.key, AppendOutcome.DUPLICATE)
     detail = "a delivery with this key and another body was stored before"

@@ -1,6 +1,5 @@
 """Pruning in a store in memory."""
 
-from dataclasses import replace
 from datetime import datetime
 
 from receiver.core.activity import to_minute
@@ -76,8 +75,8 @@ class MemoryMaintenance(MemoryFace):
     def _remove_body(self, one: DeliverySummary) -> None:
         stored = self.state.deliveries[one.seq]
         self.state.pruned[one.seq] = one.size
-        bare = replace(stored.delivery, headers=(), body=b"")
-        self.state.deliveries[one.seq] = replace(stored, delivery=bare)
+        bare = stored.delivery._replace(headers=(), body=b"")
+        self.state.deliveries[one.seq] = stored._replace(delivery=bare)
 
 
 def remove_delivery(state: MemoryState, seq: int) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 from pydantic_core import from_json, to_json
 
 from receiver.core.clock import from_micros
@@ -13,6 +14,7 @@ from receiver.core.work import Attempt, LaneHead, WorkSummary
 from receiver.core.workers import HandlerLimits, WorkerReport, WorkerSign
 from receiver.stores.sql.compression import PLAIN, decoded
 
+_read_headers = msgspec.json.Decoder(Headers).decode  # in half of the time of `from_json`, which makes lists
 _ORIGINS = {origin.value: origin for origin in Origin}
 
 
@@ -23,7 +25,7 @@ def headers_text(headers: Headers) -> str:
 
 def headers_of(text: str) -> Headers:
     """Return the headers that `headers_text` wrote."""
-    return tuple(map(tuple, from_json(text)))
+    return _read_headers(text)
 
 
 def stored_delivery(row: Sequence[Any]) -> StoredDelivery:

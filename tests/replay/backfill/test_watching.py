@@ -4,7 +4,6 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
 from datetime import timedelta
 
 import httpx
@@ -209,7 +208,7 @@ async def test_an_error_for_one_job_does_not_delay_other_jobs(open_world: Open, 
     service = crawl(document(1))
     service.answers["/v2/crawl/other"] = status
     world = open_world(service)
-    other = replace(sent("crawl.completed", "w9"), body=body_of("crawl.completed", id="other"), job_id="other")
+    other = sent("crawl.completed", "w9")._replace(body=body_of("crawl.completed", id="other"), job_id="other")
     await world.add(sent("crawl.completed", "w2"), other)
 
     async with running(world):

@@ -1,7 +1,5 @@
 """The check of a store after a live run: it finds each kind of fault, and nothing else."""
 
-from dataclasses import replace
-
 import pytest
 
 from receiver.core.deliveries import Delivery
@@ -76,7 +74,7 @@ async def test_an_acknowledged_delivery_that_is_not_stored_is_missing(kept: Kept
 
 async def test_a_delivery_stored_with_another_body_is_altered(kept: Kept) -> None:
     """The id is the same."""
-    await kept.store.append(replace(as_stored(BODY), body=b"{}"))
+    await kept.store.append(as_stored(BODY)._replace(body=b"{}"))
 
     assert (await kept.check(sent(OK))).wrong == {Wrong.ALTERED: ["one"]}
 
@@ -146,7 +144,7 @@ async def test_an_acknowledged_forgery_is_wrong(kept: Kept, way: FaultKind) -> N
 @pytest.mark.parametrize("way", [FaultKind.FORGED, FaultKind.CUT, FaultKind.CLIPPED])
 async def test_a_stored_forgery_is_wrong(kept: Kept, way: FaultKind) -> None:
     """This holds for every answer."""
-    stored = replace(as_stored(BODY), body=SimulatedRequest(BODY, way).payload)
+    stored = as_stored(BODY)._replace(body=SimulatedRequest(BODY, way).payload)
     await kept.store.append(stored)
 
     assert (await kept.check(sent(UNAUTHENTICATED, way=way))).wrong == {Wrong.TAKEN: ["one"]}
@@ -182,7 +180,7 @@ async def test_a_forgery_in_quarantine_is_found(kept: Kept, way: FaultKind) -> N
 async def test_a_delivery_stored_as_a_conflict_is_found(kept: Kept) -> None:
     """Its bytes were always the same."""
     await kept.store.append(as_stored(BODY))
-    await kept.store.append(replace(as_stored(BODY), body=b"{}"))
+    await kept.store.append(as_stored(BODY)._replace(body=b"{}"))
 
     findings = await kept.check(sent(OK), sent(OK))
 
