@@ -9,7 +9,7 @@ import click
 
 from receiver.cli.common.exit_codes import FAILED, INTERRUPTED, OK, exit_code
 from receiver.cli.common.lazy_group import LazyGroup
-from receiver.cli.common.stdout import StdoutFailed, drop_stdout, guard_stdout
+from receiver.cli.common.stdout import StdoutFailed, drop_stdout, guard_stdout, open_standard_files
 from receiver.errors import ReceiverError
 
 _COMMANDS = {
@@ -76,6 +76,7 @@ def receiver() -> None:
 
 def main() -> None:
     """Run the command line and leave with its exit code."""
+    open_standard_files()
     guard_stdout()
     sys.exit(run(receiver.main))
 

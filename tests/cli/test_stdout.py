@@ -161,3 +161,14 @@ def test_json_on_a_terminal_holds_no_control_characters(
     assert value.items() <= json.loads(text).items()
     assert text.removesuffix("\n").isprintable() == is_terminal
     assert "café 😀" in text
+
+
+def test_the_first_three_descriptors_are_open_whatever_the_parent_has_closed() -> None:
+    """A socket with such a number would end the process when the event loop closes it."""
+    script = "from receiver.cli.common.stdout import open_standard_files; open_standard_files(); "
+    script += "import os, socket; here = socket.socket().fileno(); "
+    script += "raise SystemExit(here < 3 or not all(os.get_inheritable(number) for number in range(3)))"
+
+    done = subprocess.run(["sh", "-c", '"$@" <&- >&- 2>&-', "sh", sys.executable, "-c", script], check=False)
+
+    assert done.returncode == 0

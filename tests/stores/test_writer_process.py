@@ -14,12 +14,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from receiver.core.deliveries import Receipt
 from receiver.core.ports.log import DeliveryLog, LogItem, Probe
 from receiver.core.quarantine import Quarantined
-from receiver.core.types import AppendOutcome
+from receiver.core.types import AppendOutcome, DeliveryKey
 from receiver.errors import StoreError, StoreRefused
+from receiver.stores.writer_process import process
 from receiver.stores.writer_process.log import open_writer_process
-from receiver.stores.writer_process.messages import Frames, Message, Written, batch_of, results_of
+from receiver.stores.writer_process.messages import Frames, Message, Opened, Written, batch_of, results_of
 from tests.doubles import NOON, delivery, soon, turns
 from tests.process.programs import children_of, command_line
 from tests.process.waiting import until, until_told
@@ -49,6 +51,32 @@ def stored(path: Path) -> set[str]:
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         return {key for (key,) in connection.execute("SELECT key FROM deliveries")}
+
+
+class Recording(asyncio.Transport):
+    """Keeps what is written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = b""
+
+    def is_closing(self) -> bool:
+        """It is open."""
+        return False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Keep it."""
+        self.written += data
+
+
+def bytes_of(*messages: Message) -> bytes:
+    """Return what a process sends with these messages."""
+    socket = Recording()
+    frames = Frames(lambda _: None, lambda: None)
+    frames.connection_made(socket)
+    for message in messages:
+        frames.send(message)
+    return socket.written
 
 
 # --- the process
@@ -143,6 +171,36 @@ async def test_a_store_that_cannot_be_opened_again_fails_deliveries_at_once(
     assert {"first", "last"} <= stored(path)
 
 
+async def test_a_new_process_does_not_make_a_database_that_was_moved_away(
+    log: DeliveryLog, path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The deliveries of before would be missing in it, and nobody would see it."""
+    (writer,) = writers()
+    path.rename(path.with_name("moved.db"))
+    os.kill(writer, signal.SIGKILL)
+    await until(lambda: "writer_refused" in caplog.text, "a refusal")
+
+    with pytest.raises(StoreError, match="was moved or deleted"):
+        await soon(log.append(delivery()))
+
+    assert not path.exists()
+
+
+async def test_leaving_kills_a_process_that_hangs(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it had fails, and so does what waited for it."""
+    monkeypatch.setattr(process, "_END_SECONDS", 0.2)
+    async with opened(path) as log:
+        (writer,) = writers()
+        os.kill(writer, signal.SIGSTOP)
+        lost = []
+        for number in range(5):
+            lost.append(log.append(delivery(f"k-{number}")))
+            await turns()
+
+    assert writers() == []
+    assert [type(one.exception()) for one in lost] == [StoreError] * 5
+
+
 # --- the start
 
 
@@ -157,19 +215,64 @@ async def test_a_store_that_cannot_be_opened_is_refused_at_the_start(tmp_path: P
     assert writers() == []
 
 
+async def test_a_process_that_ends_at_once_is_told_with_its_end() -> None:
+    """It may lack memory, or a part of the installation."""
+    writer = process.WriterProcess((sys.executable, "-c", "raise SystemExit(7)"), lambda: True)
+
+    with pytest.raises(StoreError, match="could not open the store: exit code 7"):
+        await soon(writer.start())
+
+
+async def test_a_stop_that_meets_a_process_before_it_ignores_signals_starts_another(tmp_path: Path) -> None:
+    """A platform signals all processes at once. The web process would report a failure."""
+    script = f"""
+import os, pathlib, runpy, signal
+mark = pathlib.Path({str(tmp_path / "mark")!r})
+if not mark.exists():
+    mark.touch()
+    os.kill(os.getpid(), signal.SIGTERM)
+runpy.run_module("receiver.stores.writer_process", run_name="__main__", alter_sys=True)
+"""
+    store = f"sqlite:///{tmp_path}/receiver.db"
+    writer = process.WriterProcess((sys.executable, "-c", script, store, "INFO", "text"), lambda: True)
+
+    await soon(writer.start())
+    assert await soon(writer.write([delivery("k")])) == [Receipt(DeliveryKey("k"), AppendOutcome.ACCEPTED)]
+    await soon(writer.stop(after=asyncio.sleep(0)))
+
+
+async def test_a_process_that_closes_its_socket_and_goes_on_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is killed: two processes must not write."""
+    monkeypatch.setattr(process, "_END_SECONDS", 0.2)
+    script = f"""
+import pathlib, runpy, signal, socket, sys
+mark = pathlib.Path({str(tmp_path / "mark")!r})
+if not mark.exists():
+    mark.touch()
+    there = socket.socket(fileno=int(sys.argv[-1]))
+    there.sendall({bytes_of(Opened())!r})
+    there.close()
+    signal.pause()
+runpy.run_module("receiver.stores.writer_process", run_name="__main__", alter_sys=True)
+"""
+    store = f"sqlite:///{tmp_path}/receiver.db"
+    writer = process.WriterProcess((sys.executable, "-c", script, store, "INFO", "text"), lambda: True)
+
+    await soon(writer.start())
+
+    async def is_written() -> bool:
+        with suppress(StoreError):
+            return await writer.write([delivery("k")]) != []
+        return False
+
+    await until_told(is_written, "a new process to write")
+    await soon(writer.stop(after=asyncio.sleep(0)))
+    assert stored(tmp_path / "receiver.db") == {"k"}
+
+
 # --- the messages
-
-
-class Recording(asyncio.Transport):
-    """Keeps what is written."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.written = b""
-
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Keep it."""
-        self.written += data
 
 
 ITEMS: tuple[LogItem, ...] = (
@@ -186,12 +289,7 @@ def test_messages_arrive_as_they_were_sent_however_they_are_cut(data: st.DataObj
     taken: list[Message] = []
     messages: list[Message] = [batch_of(ITEMS), Written([AppendOutcome.CONFLICT]), batch_of(())]
     frames = Frames(taken.append, lambda: None)
-    socket = Recording()
-    frames.connection_made(socket)
-    for message in messages:
-        frames.send(message)
-
-    stream = socket.written
+    stream = bytes_of(*messages)
     while stream:
         buffer = frames.get_buffer(-1)
         count = data.draw(st.integers(1, min(len(buffer), len(stream))))

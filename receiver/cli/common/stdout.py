@@ -15,6 +15,19 @@ class StdoutFailed(OSError):
     """Standard output cannot be written, as on a full disk. A closed pipe is still a BrokenPipeError."""
 
 
+def open_standard_files() -> None:
+    """Let whichever of the first three descriptors are closed lead nowhere.
+
+    A socket would get such a number. The event loop ends the process when it closes one, and other processes would
+    inherit it.
+    """
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # it gets the lowest number that is free
+
+
 def guard_stdout() -> None:
     """Let writes to sys.stdout raise StdoutFailed instead of OSError from now on.
 

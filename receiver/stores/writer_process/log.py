@@ -12,6 +12,7 @@ from receiver.core.deliveries import Delivery, Receipt
 from receiver.core.group_commit import GroupCommit
 from receiver.core.ports.log import DeliveryLog, LogItem, Probe, size_of
 from receiver.core.quarantine import Quarantined
+from receiver.stores import open_store
 from receiver.stores.writer_process.process import WriterProcess
 
 _AT_ONCE = 2
@@ -33,17 +34,16 @@ async def open_writer_process(store: str, *, log_level: str, json_logs: bool) ->
     """Open the store at this address for appending, in another process that ends with the block.
 
     Raises what opening the store raises. A process that dies is started again; a batch that it had fails with
-    StoreError, as nobody knows whether it was kept.
+    StoreError, as nobody knows whether it was kept. One that hangs is killed at the end.
     """
     command = (sys.executable, "-P", "-m", "receiver.stores.writer_process", store, log_level)
-    writer = WriterProcess((*command, "json" if json_logs else "text"))
+    writer = WriterProcess((*command, "json" if json_logs else "text"), open_store(store).exists)
     await writer.start()
     appending = WriterProcessLog(writer)
     try:
         yield appending
     finally:
-        await appending.aclose()
-        await writer.stop()
+        await writer.stop(after=appending.aclose())
 
 
 class WriterProcessLog:

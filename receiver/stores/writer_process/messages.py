@@ -92,7 +92,9 @@ class Frames(asyncio.BufferedProtocol):
         self.transport = cast("asyncio.Transport", transport)
 
     def send(self, message: Message) -> None:
-        """Send a message."""
+        """Send a message, unless the other process has ended."""
+        if self.transport.is_closing():  # uvloop would raise
+            return
         payload = _encode(message)
         self.transport.write(len(payload).to_bytes(_HEADER, "little"))
         self.transport.write(payload)

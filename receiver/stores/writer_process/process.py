@@ -1,10 +1,12 @@
 """Keeps a process that writes running, and sends it batches."""
 
 import asyncio
+import signal
 import socket
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import ExitStack, suppress
+from typing import Any
 
 from receiver.core.deliveries import Receipt
 from receiver.core.log_lines import event_log
@@ -25,15 +27,22 @@ log = event_log(__name__)
 
 _PAUSE_SECONDS = 1.0
 """After the end of a process. Deliveries wait meanwhile, and the sender waits longer than this."""
-_END_SECONDS = 10.0
-"""How long a process may take to close the store. It has written everything before."""
+_END_SECONDS = 5.0
+"""How long a process may take to write what it has, and then to close the store."""
+_STOPPED = (-signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP)
+"""A platform that stops all processes may meet one that does not ignore these signals yet. Then another is started:
+the web process decides when to stop."""
 
 
 class WriterProcess:
-    """Runs `command`, to which the number of its socket is added, and starts it again when it ends by itself."""
+    """Runs `command`, to which the number of its socket is added, and starts it again when it ends by itself.
 
-    def __init__(self, command: Sequence[str]) -> None:
+    `exists` tells whether the database is still there. A second process must not make a new one.
+    """
+
+    def __init__(self, command: Sequence[str], exists: Callable[[], bool]) -> None:
         self._command = tuple(command)
+        self._exists = exists
         self._channel: _Channel | None = None
         self._refusal: str | None = None
         self._changed = asyncio.Event()
@@ -44,13 +53,21 @@ class WriterProcess:
         self._channel = await self._open()
         self._keeping = asyncio.create_task(self._keep_running(self._channel))
 
-    async def stop(self) -> None:
-        """Let the process end, and return when it has."""
+    async def stop(self, after: Coroutine[Any, Any, None]) -> None:
+        """Let the process end when `after` has, and return then. A process that hangs is killed after some time.
+
+        Batches that were not written fail with StoreError.
+        """
+        waiting = asyncio.create_task(after)
+        await asyncio.wait([waiting], timeout=_END_SECONDS)
         if self._keeping is not None:
             self._keeping.cancel()
             await asyncio.wait([self._keeping])
-        if self._channel is not None:
-            await self._channel.close()
+        channel = self._channel
+        self._note(None, "the server has stopped")
+        if channel is not None:
+            await channel.close()
+        await waiting
 
     async def write(self, items: Sequence[LogItem]) -> list[Receipt | None]:
         """Return when a batch is durable: a Receipt for each delivery, None for the others.
@@ -76,6 +93,8 @@ class WriterProcess:
         while True:
             await asyncio.sleep(_PAUSE_SECONDS)
             try:
+                if not await asyncio.to_thread(self._exists):
+                    raise StoreError("the database was moved or deleted; put it back or restart")
                 return await self._open()
             except (StoreError, ConfigurationError) as exc:
                 if self._refusal is None:
@@ -88,16 +107,21 @@ class WriterProcess:
         self._changed.clear()
 
     async def _open(self) -> "_Channel":
-        try:
-            channel = await self._begin()
-        except OSError as exc:  # for example out of memory, processes or files
-            raise StoreError(f"the process that writes was not started: {exc.strerror}") from exc
-        try:
-            await channel.open()
-        except BaseException:
-            await channel.close()
-            raise
-        return channel
+        while True:
+            try:
+                channel = await self._begin()
+            except OSError as exc:  # for example out of memory, processes or files
+                raise StoreError(f"the process that writes was not started: {exc.strerror}") from exc
+            try:
+                await channel.open()
+                return channel
+            except _EndedEarly as exc:
+                if exc.code not in _STOPPED:
+                    how = end_of(exc.code)
+                    raise StoreError(f"the process that writes could not open the store: {how}") from None
+            except BaseException:
+                await channel.close()
+                raise
 
     async def _begin(self) -> "_Channel":
         ours, theirs = socket.socketpair()
@@ -116,6 +140,14 @@ class WriterProcess:
         return channel
 
 
+class _EndedEarly(Exception):
+    """The process has ended before it has opened the store."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
+
+
 class _Channel:
     """A process that writes, and the answers that it owes."""
 
@@ -131,8 +163,11 @@ class _Channel:
         return self._ended.is_set()
 
     async def open(self) -> None:
-        """Return when it has opened the store. Raises StoreError or StoreRefused if it could not."""
-        answer = await self._answer()
+        """Return when it has opened the store. Raises StoreError, StoreRefused or _EndedEarly if it has not."""
+        try:
+            answer = await self._answer()
+        except StoreError:
+            raise _EndedEarly(await self._reap()) from None
         if isinstance(answer, Failed):
             raise StoreRefused(answer.reason) if answer.is_final else StoreError(answer.reason)
 
@@ -149,19 +184,23 @@ class _Channel:
     async def wait(self) -> str:
         """Return how the process ended, when it has."""
         await self._ended.wait()
-        return end_of(await self._process.wait())
+        return end_of(await self._reap())
 
     async def close(self) -> None:
         """Let the process end, and return when it has."""
         self.frames.transport.close()
+        await self._reap()
+
+    async def _reap(self) -> int:
+        """Return the exit code of the process, which has closed its socket or has to see that we did."""
         try:
             async with asyncio.timeout(_END_SECONDS):
-                await self._process.wait()
+                return await self._process.wait()
         except TimeoutError:
-            log.error("writer_killed", extra={"reason": "it did not close the store in time"})
+            log.error("writer_killed", extra={"reason": "it did not end in time"})
             with suppress(ProcessLookupError):
                 self._process.kill()
-            await self._process.wait()
+            return await self._process.wait()
 
     def _answer(self) -> asyncio.Future[Message]:
         answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
