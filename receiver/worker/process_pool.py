@@ -10,6 +10,7 @@ from contextlib import suppress
 from datetime import timedelta
 
 from receiver.core.clock import Clock, time_limit
+from receiver.core.process_ends import end_of
 from receiver.worker.failures import NoProcess, ProcessDied, Raised, RaisedElsewhere
 from receiver.worker.process_messages import (
     SIZE,
@@ -164,9 +165,4 @@ class _Child:
         if not self.ended.done():
             return "closed its connection"
         code = self.ended.result()
-        if code >= 0:
-            return f"ended with exit code {code}"
-        try:
-            return f"was killed by {signal.Signals(-code).name}"
-        except ValueError:  # a real-time signal
-            return f"was killed by signal {-code}"
+        return f"{'ended with' if code >= 0 else 'was'} {end_of(code)}"

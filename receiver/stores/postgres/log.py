@@ -1,17 +1,14 @@
 """The face of a PostgreSQL store for the web process: many appends share one statement and one sync."""
 
-import asyncio
 import os
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from datetime import datetime
-from typing import Any
 
 from receiver.core.bulk import Imported
 from receiver.core.clock import to_micros
 from receiver.core.deliveries import Delivery, Receipt
-from receiver.core.group_commit import GroupCommit
-from receiver.core.ports.log import LogItem, Probe, size_of
+from receiver.core.grouped_log import GroupedLog
+from receiver.core.ports.log import LogItem, Probe
 from receiver.core.quarantine import Quarantined
 from receiver.core.types import AppendOutcome, Origin
 from receiver.errors import StoreError, StoreRefused
@@ -29,31 +26,12 @@ MAX_BYTES = 8 * 1024 * 1024
 _Result = Receipt | StoreError | None
 
 
-class PostgresLog:
+class PostgresLog(GroupedLog):
     """A DeliveryLog. A resolved future means that the server has synced its log."""
 
     def __init__(self, database: PostgresDatabase) -> None:
         self.database = database
-        # The result is a Receipt for a Delivery, and None for the others.
-        self._commits: GroupCommit[LogItem, Any] = GroupCommit(
-            self._write, max_items=MAX_ITEMS, max_bytes=MAX_BYTES, size_of=size_of
-        )
-
-    def append(self, delivery: Delivery) -> asyncio.Future[Receipt]:
-        """Store a delivery unless its key is stored."""
-        return self._commits.submit(delivery)
-
-    def quarantine(self, request: Quarantined) -> asyncio.Future[None]:
-        """Keep a refused request."""
-        return self._commits.submit(request)
-
-    def probe(self, now: datetime, size: int = 0) -> asyncio.Future[None]:
-        """Write a mark, and so many bytes that are deleted again."""
-        return self._commits.submit(Probe(now, size))
-
-    async def aclose(self) -> None:
-        """Return when everything submitted was written or has failed."""
-        await self._commits.aclose()
+        super().__init__(self._write, max_items=MAX_ITEMS, max_bytes=MAX_BYTES)
 
     async def _write(self, batch: list[LogItem]) -> Sequence[_Result]:
         try:

@@ -1,16 +1,13 @@
 """The face of a SQLite store for the web process: many appends share one transaction and one sync."""
 
-import asyncio
 import sqlite3
 from collections.abc import Sequence
-from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from receiver.core.clock import to_micros
 from receiver.core.deliveries import Delivery, Receipt
-from receiver.core.group_commit import GroupCommit
-from receiver.core.ports.log import LogItem, Probe, size_of
+from receiver.core.grouped_log import GroupedLog
+from receiver.core.ports.log import LogItem, Probe
 from receiver.core.quarantine import Quarantined
 from receiver.core.types import AppendOutcome, DeliveryKey
 from receiver.errors import StoreError, StoreRefused
@@ -29,7 +26,7 @@ MAX_BYTES = 8 * 1024 * 1024
 """Bytes in one transaction, so that small deliveries do not wait for many large ones."""
 
 
-class SqliteLog:
+class SqliteLog(GroupedLog):
     """A WritableLog. A resolved future means that SQLite has synced the write-ahead log to the disk."""
 
     def __init__(self, database: Database, path: Path) -> None:
@@ -39,30 +36,11 @@ class SqliteLog:
         self._jobs = JobRows()
         self._opened_as = path.stat()
         self._log_opened_as = file_at(log_path(path))
-        # The result is a Receipt for a Delivery, and None for the others.
-        self._commits: GroupCommit[LogItem, Any] = GroupCommit(
-            self.write, max_items=MAX_ITEMS, max_bytes=MAX_BYTES, size_of=size_of
-        )
+        super().__init__(self.write, max_items=MAX_ITEMS, max_bytes=MAX_BYTES)
 
     async def prepare(self) -> None:
         """Read the newest keys now, so that the first deliveries do not wait for it."""
         await self.database.call(self._keys.catch_up)
-
-    def append(self, delivery: Delivery) -> asyncio.Future[Receipt]:
-        """Store a delivery unless its key is stored."""
-        return self._commits.submit(delivery)
-
-    def quarantine(self, request: Quarantined) -> asyncio.Future[None]:
-        """Keep a refused request."""
-        return self._commits.submit(request)
-
-    def probe(self, now: datetime, size: int = 0) -> asyncio.Future[None]:
-        """Write a mark, and so many bytes that are deleted again."""
-        return self._commits.submit(Probe(now, size))
-
-    async def aclose(self) -> None:
-        """Return when everything submitted was written or has failed."""
-        await self._commits.aclose()
 
     async def write(self, batch: Sequence[LogItem]) -> Sequence[Receipt | None]:
         """Write all of a batch in one transaction."""

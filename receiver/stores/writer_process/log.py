@@ -1,17 +1,12 @@
 """The log of a web process whose writes another process makes."""
 
-import asyncio
 import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import datetime
-from typing import Any
 
-from receiver.core.deliveries import Delivery, Receipt
-from receiver.core.group_commit import GroupCommit
-from receiver.core.ports.log import DeliveryLog, LogItem, Probe, size_of
-from receiver.core.quarantine import Quarantined
+from receiver.core.grouped_log import GroupedLog
+from receiver.core.ports.log import DeliveryLog
 from receiver.stores import open_store
 from receiver.stores.writer_process.process import WriterProcess
 
@@ -39,34 +34,8 @@ async def open_writer_process(store: str, *, log_level: str, json_logs: bool) ->
     command = (sys.executable, "-P", "-m", "receiver.stores.writer_process", store, log_level)
     writer = WriterProcess((*command, "json" if json_logs else "text"), open_store(store).exists)
     await writer.start()
-    appending = WriterProcessLog(writer)
+    appending = GroupedLog(writer.write, max_items=MAX_ITEMS, max_bytes=MAX_BYTES, at_once=_AT_ONCE)
     try:
         yield appending
     finally:
         await writer.stop(after=appending.aclose())
-
-
-class WriterProcessLog:
-    """A DeliveryLog. A resolved future means that the other process has it on the disk."""
-
-    def __init__(self, writer: WriterProcess) -> None:
-        # The result is a Receipt for a Delivery, and None for the others.
-        self._commits: GroupCommit[LogItem, Any] = GroupCommit(
-            writer.write, max_items=MAX_ITEMS, max_bytes=MAX_BYTES, size_of=size_of, at_once=_AT_ONCE
-        )
-
-    def append(self, delivery: Delivery) -> asyncio.Future[Receipt]:
-        """Store a delivery unless its key is stored."""
-        return self._commits.submit(delivery)
-
-    def quarantine(self, request: Quarantined) -> asyncio.Future[None]:
-        """Keep a refused request."""
-        return self._commits.submit(request)
-
-    def probe(self, now: datetime, size: int = 0) -> asyncio.Future[None]:
-        """Write a mark, and so many bytes that are deleted again."""
-        return self._commits.submit(Probe(now, size))
-
-    async def aclose(self) -> None:
-        """Return when everything submitted was written or has failed."""
-        await self._commits.aclose()

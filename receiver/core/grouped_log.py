@@ -1,0 +1,46 @@
+"""A log that writes in batches: while some are written, the next one gathers."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
+from typing import Any
+
+from receiver.core.deliveries import Delivery, Receipt
+from receiver.core.group_commit import GroupCommit
+from receiver.core.ports.log import LogItem, Probe, size_of
+from receiver.core.quarantine import Quarantined
+
+
+class GroupedLog:
+    """A DeliveryLog that gives batches to `write`, as GroupCommit does: at most `at_once` at a time.
+
+    `write` returns when a batch is durable, with a Receipt for each Delivery and None for the others, in order.
+    """
+
+    def __init__(
+        self,
+        write: Callable[[list[LogItem]], Awaitable[Sequence[Any]]],
+        *,
+        max_items: int,
+        max_bytes: int,
+        at_once: int = 1,
+    ) -> None:
+        self._commits: GroupCommit[LogItem, Any] = GroupCommit(
+            write, max_items=max_items, max_bytes=max_bytes, size_of=size_of, at_once=at_once
+        )
+
+    def append(self, delivery: Delivery) -> asyncio.Future[Receipt]:
+        """Store a delivery unless its key is stored."""
+        return self._commits.submit(delivery)
+
+    def quarantine(self, request: Quarantined) -> asyncio.Future[None]:
+        """Keep a refused request."""
+        return self._commits.submit(request)
+
+    def probe(self, now: datetime, size: int = 0) -> asyncio.Future[None]:
+        """Write a mark, and so many bytes that do not stay."""
+        return self._commits.submit(Probe(now, size))
+
+    async def aclose(self) -> None:
+        """Return when everything submitted was written or has failed."""
+        await self._commits.aclose()
