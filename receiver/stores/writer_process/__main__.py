@@ -19,7 +19,7 @@ from receiver.core.logs import configure_logs, log_crashes
 from receiver.core.ports.log import LogItem, WritableLog
 from receiver.errors import ConfigurationError, StoreError
 from receiver.stores import open_store
-from receiver.stores.writer_process.messages import Batch, Failed, Frames, Message, Opened, Written
+from receiver.stores.writer_process.messages import Batch, Frames, Message, Opened, WriterFailed, Written
 
 log = event_log("receiver.stores.writer_process")
 
@@ -45,7 +45,7 @@ async def _serve(store: str, connection: socket.socket) -> None:
                 for answer in await _written(opened, waiting):
                     frames.send(answer)
     except (StoreError, ConfigurationError) as exc:
-        frames.send(Failed(str(exc), is_final=isinstance(exc, ConfigurationError)))
+        frames.send(WriterFailed(str(exc), is_final=isinstance(exc, ConfigurationError)))
     finally:
         frames.transport.close()
 
@@ -58,10 +58,10 @@ async def _written(opened: WritableLog, batches: Sequence[Batch]) -> Sequence[Me
     try:
         results = await opened.write(items)
     except StoreError as exc:
-        return [Failed(str(exc))] * len(batches)
+        return [WriterFailed(str(exc))] * len(batches)
     except Exception:
         log.exception("batch_not_written")
-        return [Failed("the process that writes failed; the log says why")] * len(batches)
+        return [WriterFailed("the process that writes failed; the log says why")] * len(batches)
     outcomes = iter([receipt.outcome for receipt in results if receipt is not None])
     return [Written(list(islice(outcomes, len(batch.deliveries)))) for batch in batches]
 

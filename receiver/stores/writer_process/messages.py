@@ -1,7 +1,7 @@
 """What a web process and its writer tell each other: frames of MessagePack over a pair of sockets.
 
-The writer begins with `Opened`, or with `Failed` if it cannot open the store. Then it answers each `Batch`, in
-order, by `Written` or `Failed`.
+The writer begins with `Opened`, or with `WriterFailed` if it cannot open the store. Then it answers each `Batch`, in
+order, by `Written` or `WriterFailed`.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ class Written(msgspec.Struct, tag=True):
     """One for each delivery, in order."""
 
 
-class Failed(msgspec.Struct, tag=True):
+class WriterFailed(msgspec.Struct, tag=True):
     """Nothing of a batch was kept, or the store could not be opened."""
 
     reason: str
@@ -50,7 +50,7 @@ class Failed(msgspec.Struct, tag=True):
     """Whether waiting cannot help."""
 
 
-Message = Batch | Opened | Written | Failed
+Message = Batch | Opened | Written | WriterFailed
 
 _encode: Callable[[Message], bytes] = msgspec.msgpack.Encoder().encode
 _decoder = msgspec.msgpack.Decoder(Message)

@@ -15,9 +15,9 @@ from receiver.core.process_ends import end_of
 from receiver.errors import ConfigurationError, StoreError, StoreRefused
 from receiver.stores.writer_process.messages import (
     Batch,
-    Failed,
     Frames,
     Message,
+    WriterFailed,
     Written,
     batch_of,
     results_of,
@@ -168,14 +168,14 @@ class _Channel:
             answer = await self._answer()
         except StoreError:
             raise _EndedEarly(await self._reap()) from None
-        if isinstance(answer, Failed):
+        if isinstance(answer, WriterFailed):
             raise StoreRefused(answer.reason) if answer.is_final else StoreError(answer.reason)
 
     async def write(self, batch: Batch) -> Written:
         """Return when a batch is durable. Raises StoreError if it is not."""
         self.frames.send(batch)
         answer = await self._answer()
-        if isinstance(answer, Failed):
+        if isinstance(answer, WriterFailed):
             raise StoreError(answer.reason)
         if not isinstance(answer, Written):
             raise TypeError(f"not an answer to a batch: {answer!r}")
