@@ -19,7 +19,7 @@ from receiver.core.logs import configure_logs, log_crashes
 from receiver.core.ports.log import LogItem, WritableLog
 from receiver.errors import ConfigurationError, StoreError
 from receiver.stores import open_store
-from receiver.stores.writer_process.messages import Batch, Frames, Message, Opened, WriterFailed, Written
+from receiver.stores.writer_process.messages import Frames, LogBatch, Message, Opened, WriterFailed, Written
 
 log = event_log("receiver.stores.writer_process")
 
@@ -50,7 +50,7 @@ async def _serve(store: str, connection: socket.socket) -> None:
         frames.transport.close()
 
 
-async def _written(opened: WritableLog, batches: Sequence[Batch]) -> Sequence[Message]:
+async def _written(opened: WritableLog, batches: Sequence[LogBatch]) -> Sequence[Message]:
     """Write batches in one transaction, and return the answer to each."""
     items: list[LogItem] = []
     for batch in batches:
@@ -70,13 +70,13 @@ class _Batches:
     """The batches that wait to be written."""
 
     def __init__(self) -> None:
-        self._waiting: list[Batch] = []
+        self._waiting: list[LogBatch] = []
         self._has_ended = False
         self._changed = asyncio.Event()
 
     def add(self, message: Message) -> None:
         """Let a batch wait."""
-        if isinstance(message, Batch):
+        if isinstance(message, LogBatch):
             self._waiting.append(message)
             self._changed.set()
 
@@ -85,7 +85,7 @@ class _Batches:
         self._has_ended = True
         self._changed.set()
 
-    async def next(self) -> Sequence[Batch]:
+    async def next(self) -> Sequence[LogBatch]:
         """Return all that wait, as soon as there is one; nothing when no more comes."""
         while not self._waiting and not self._has_ended:
             self._changed.clear()

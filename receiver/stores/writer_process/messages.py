@@ -1,7 +1,7 @@
 """What a web process and its writer tell each other: frames of MessagePack over a pair of sockets.
 
-The writer begins with `Opened`, or with `WriterFailed` if it cannot open the store. Then it answers each `Batch`, in
-order, by `Written` or `WriterFailed`.
+The writer begins with `Opened`, or with `WriterFailed` if it cannot open the store. Then it answers each `LogBatch`,
+in order, by `Written` or `WriterFailed`.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ _HEADER = 4
 """Bytes before each frame: its length, the lowest byte first."""
 
 
-class Batch(msgspec.Struct, tag=True):
+class LogBatch(msgspec.Struct, tag=True):
     """What shall be written in one transaction."""
 
     deliveries: list[Delivery]
@@ -50,15 +50,15 @@ class WriterFailed(msgspec.Struct, tag=True):
     """Whether waiting cannot help."""
 
 
-Message = Batch | Opened | Written | WriterFailed
+Message = LogBatch | Opened | Written | WriterFailed
 
 _encode: Callable[[Message], bytes] = msgspec.msgpack.Encoder().encode
 _decoder = msgspec.msgpack.Decoder(Message)
 
 
-def batch_of(items: Sequence[LogItem]) -> Batch:
+def batch_of(items: Sequence[LogItem]) -> LogBatch:
     """Return the message for these items."""
-    batch = Batch([], [], [])
+    batch = LogBatch([], [], [])
     for item in items:
         if isinstance(item, Delivery):
             batch.deliveries.append(item)

@@ -14,8 +14,8 @@ from receiver.core.ports.log import LogItem
 from receiver.core.process_ends import end_of
 from receiver.errors import ConfigurationError, StoreError, StoreRefused
 from receiver.stores.writer_process.messages import (
-    Batch,
     Frames,
+    LogBatch,
     Message,
     WriterFailed,
     Written,
@@ -171,7 +171,7 @@ class _Channel:
         if isinstance(answer, WriterFailed):
             raise StoreRefused(answer.reason) if answer.is_final else StoreError(answer.reason)
 
-    async def write(self, batch: Batch) -> Written:
+    async def write(self, batch: LogBatch) -> Written:
         """Return when a batch is durable. Raises StoreError if it is not."""
         self.frames.send(batch)
         answer = await self._answer()
