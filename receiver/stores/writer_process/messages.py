@@ -1,7 +1,7 @@
 """What a web process and its writer tell each other: frames of MessagePack over a pair of sockets.
 
-The writer begins with `Opened`, or with `WriterFailed` if it cannot open the store. Then it answers each `LogBatch`,
-in order, by `Written` or `WriterFailed`.
+The writer begins with `Opened`, or with `WriterFailed` if it cannot open the store. Then it answers each
+`LogBatch`, in order, by `Written` or `WriterFailed`.
 """
 
 import asyncio
