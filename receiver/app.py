@@ -36,7 +36,7 @@ from receiver.web.health import Liveness, Readiness
 from receiver.web.intake import Authenticator, Intake
 from receiver.web.metrics import PATH as METRICS_PATH
 from receiver.web.metrics import MetricsEndpoint
-from receiver.web.paths import EndpointPaths, NotStarted, has_ended, serve_mounts_without_slash
+from receiver.web.paths import EndpointPaths, NotStarted, has_ended, serve_mounts_without_slash, spellings
 from receiver.worker import Retention, Worker, WorkerLimits, ask_store, open_processes, open_runner
 from receiver.worker.background import running_beside
 from receiver.worker.heartbeat import shown_alive
@@ -80,7 +80,7 @@ class Receiver:
         self._worker_lives = worker_lives
         self._paths: ASGIApp = NotStarted()
         self._webhook: WebhookEndpoint | None = None
-        self._webhook_paths = {quote(path).encode() for path in _spellings(self.settings.path)}
+        self._webhook_paths = {quote(path).encode() for path in spellings(self.settings.path)}
         self._lifespan = Starlette(lifespan=self.lifespan)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -170,21 +170,13 @@ class Receiver:
             intake, read_timeout=settings.read_timeout, ack_deadline=settings.ack_deadline, stopwatch=stopwatch
         )
         self._webhook = endpoint
-        return {**endpoints, **dict.fromkeys(_spellings(settings.path), endpoint)}
+        return {**endpoints, **dict.fromkeys(spellings(settings.path), endpoint)}
 
 
 def _flush() -> None:
     """Wait a short time until subscribers have handled all records, and all spans are exported."""
     flush()
     flush_traces()
-
-
-def _spellings(path: str) -> tuple[str, str]:
-    """Return the path with and without a slash at its end.
-
-    A redirect to the other spelling would lose the delivery: the sender follows it as a GET.
-    """
-    return path, path.rstrip("/") + "/"
 
 
 def _open_clock(store: Store, clock: Clock | None) -> AbstractAsyncContextManager[Clock]:

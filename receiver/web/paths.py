@@ -95,3 +95,11 @@ async def _unknown_path(scope: Scope, receive: Receive, send: Send) -> None:
         detail = "there is no endpoint at this path; compare RECEIVER_PATH"
         log.warning("delivery_refused", extra={"reason": "not_found", "detail": detail, **sender})
     await send_reply(not_found(), send)
+
+
+def spellings(path: str) -> tuple[str, str]:
+    """Return the path with and without a slash at its end.
+
+    A redirect to the other spelling would lose the delivery: the sender follows it as a GET.
+    """
+    return path, path.rstrip("/") + "/"

@@ -26,8 +26,6 @@ from tests.doubles import NOON, delivery, soon, turns
 from tests.process.programs import children_of, command_line
 from tests.process.waiting import until, until_told
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="sockets are not handed to processes there")
-
 
 def writers() -> list[int]:
     """Return the processes that write for this one."""

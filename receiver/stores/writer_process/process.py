@@ -29,9 +29,6 @@ _PAUSE_SECONDS = 1.0
 """After the end of a process. Deliveries wait meanwhile, and the sender waits longer than this."""
 _END_SECONDS = 5.0
 """How long a process may take to write what it has, and then to close the store."""
-_STOPPED = (-signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP)
-"""A platform that stops all processes may meet one that does not ignore these signals yet. Then another is started:
-the web process decides when to stop."""
 
 
 class WriterProcess:
@@ -116,9 +113,10 @@ class WriterProcess:
                 await channel.open()
                 return channel
             except _EndedEarly as exc:
-                if exc.code not in _STOPPED:
+                if exc.code not in (-signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP):
                     how = end_of(exc.code)
                     raise StoreError(f"the process that writes could not open the store: {how}") from None
+                # A platform signals all processes, and this one did not ignore it yet: the web process decides.
             except BaseException:
                 await channel.close()
                 raise
