@@ -1,3 +1,4 @@
+import gc
 import importlib
 import logging
 import os
@@ -16,6 +17,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.stores.postgres.shared import NoServer, drop_schema, shared_server
+
+gc.disable()  # until the tests are collected: it took a third of that time, and they live until the end
 
 pytest_plugins = ["receiver.testing"]
 
@@ -71,6 +74,12 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     for module in modules[first:] + modules[:first]:
         with warnings.catch_warnings(action="error"), suppress(Exception, pytest.skip.Exception):
             importlib.import_module(module)
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector begin, and pass over the tests."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(trylast=True)

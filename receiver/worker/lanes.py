@@ -28,7 +28,12 @@ def lane_of(handler: Handler, event: Event) -> str | None:
         instead = "without order, since it has no job" if event.job_id is None else "in the lane of its job"
         fields = {"handler": handler.name, "type": event.type, "job_id": event.job_id}
         log.exception("lane_unknown", extra={**fields, "advice": f"`lane` raised; the event runs {instead}"})
-        return None if event.job_id is None else _name(event.job_id)
+        return lane_of_job(event.job_id)
+
+
+def lane_of_job(job_id: str | None) -> str | None:
+    """Return the lane of a job's events under `ordered=True`; None for events without a job."""
+    return None if job_id is None else _name(job_id)
 
 
 def _name(key: str) -> str:

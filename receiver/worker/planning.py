@@ -1,7 +1,7 @@
 """Plans the work items of new deliveries, and decides which of them this worker claims at once."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -9,12 +9,13 @@ from receiver.core.claims import RoutingBatch
 from receiver.core.deliveries import StoredDelivery
 from receiver.core.ports.queue import RoutingQueue
 from receiver.core.work import NewWork
-from receiver.events import Event
+from receiver.events import EVENT_CLASSES, Event
 from receiver.routing import Handler, Router
+from receiver.routing.wanted import wants_type
 from receiver.worker.drift_log import DriftLogger
 from receiver.worker.fanout import TRIGGERS, RoutedEvent, read_to_route, wants
 from receiver.worker.holds import Holds
-from receiver.worker.lanes import lane_of
+from receiver.worker.lanes import lane_of, lane_of_job
 from receiver.worker.late_webhooks import find_repeats
 from receiver.worker.memory_budget import claim_on_memory
 from receiver.worker.routing_trial import Culprits, RoutingTrial, runs_code
@@ -26,14 +27,15 @@ from receiver.worker.unhandled import Unhandled
 class HandlerMatch(NamedTuple):
     """A new delivery, its event, and a handler that wants the event.
 
-    `kept` is the event for the attempt, or None if the attempt must parse it again. `refusal` is the reason why
-    the handler's `where` and `lane` must not run for the event, if there is one.
+    `event` is None if routing had no need to read it. `kept` is the event for the attempt, or None if the attempt
+    must read it. `refusal` is the reason why the handler's `where` and `lane` must not run for the event, if there
+    is one.
     """
 
     stored: StoredDelivery
-    event: Event
+    event: Event | None
     handler: Handler
-    kept: Event | None
+    kept: Event | None = None
     refusal: str | None = None
 
 
@@ -65,10 +67,12 @@ class RoutingPlanner:
         ready: ReadyQueues,
         holds: Holds,
         *,
+        drift: DriftLogger,
         trial: RoutingTrial | None = None,
         unhandled: Unhandled | None = None,
         watch: RoutingWatch | None = None,
     ) -> None:
+        self._unread = _handlers_by_type(router)
         self._trial = trial
         self._watch = watch
         self._queue = queue
@@ -76,33 +80,42 @@ class RoutingPlanner:
         self._ready = ready
         self._holds = holds
         self._unhandled = unhandled or Unhandled()
-        self._drift = DriftLogger()
+        self._drift = drift
 
     async def matches(self, planned: PlannedBatch) -> Sequence[HandlerMatch]:
         """Return the handlers that want these deliveries."""
         batch, costly = planned.batch, planned.memory > 0
         wanted = [one for one in batch.deliveries if one.delivery.origin in TRIGGERS]
         culprits: Culprits = await self._trial.culprits(wanted) if self._trial is not None else {}
-        read = [(one, await _read(one, in_thread=costly)) for one in wanted]
+        unread = {} if batch.any_backfilled else self._unread
+        read = {one.seq: await _read(one, in_thread=costly) for one in wanted if one.delivery.type not in unread}
         repeats: frozenset[int] = frozenset()
         if batch.any_backfilled:
-            repeats = await find_repeats(self._queue, [(one, routed.event) for one, routed in read])
+            repeats = await find_repeats(self._queue, [(one, read[one.seq].event) for one in wanted])
         matches: list[HandlerMatch] = []
-        for stored, routed in read:
-            self._drift.log_new(routed.event, stored.delivery)
-            if stored.seq in repeats:
+        for stored in wanted:
+            routed = read.get(stored.seq)
+            if routed is None:
+                matches += [HandlerMatch(stored, None, handler) for handler in unread[stored.delivery.type]]
                 continue
-            refused = [one for one in self._router if (stored.seq, one.name) in culprits]
-            handlers = [one for one in self._router if one not in refused and self._wants(one, stored, routed)]
-            if not handlers and not refused:
-                self._unhandled.log_new(routed.event, self._router)
-            matches += [
-                HandlerMatch(stored, routed.event, one, None, culprits[stored.seq, one.name]) for one in refused
-            ]
-            # A costly event would use its memory while the work item waits.
-            kept = None if costly else routed.whole_event
-            matches += [HandlerMatch(stored, routed.event, handler, kept) for handler in handlers]
+            self._drift.log_new(routed.event, stored.delivery)
+            if stored.seq not in repeats:
+                matches += self._matches_of(stored, routed, culprits, costly=costly)
         return matches
+
+    def _matches_of(
+        self, stored: StoredDelivery, routed: RoutedEvent, culprits: Culprits, *, costly: bool
+    ) -> Sequence[HandlerMatch]:
+        refused = [one for one in self._router if (stored.seq, one.name) in culprits]
+        handlers = [one for one in self._router if one not in refused and self._wants(one, stored, routed)]
+        if not handlers and not refused:
+            self._unhandled.log_new(routed.event, self._router)
+        # A costly event would use its memory while the work item waits.
+        kept = None if costly else routed.whole_event
+        return [
+            *(HandlerMatch(stored, routed.event, one, None, culprits[stored.seq, one.name]) for one in refused),
+            *(HandlerMatch(stored, routed.event, one, kept) for one in handlers),
+        ]
 
     def new_work(self, matches: Sequence[HandlerMatch]) -> list[NewWork]:
         """Return the work items of these matches.
@@ -139,10 +152,26 @@ class RoutingPlanner:
         handler = match.handler
         if handler.lane is None:
             return None
+        if match.event is None:
+            return lane_of_job(match.stored.delivery.job_id)
         if self._watch is None or not runs_code(handler):
             return lane_of(handler, match.event)
         with self._watch.asking(handler.name, match.stored.delivery):
             return lane_of(handler, match.event)
+
+
+def _handlers_by_type(router: Iterable[Handler]) -> Mapping[str, Sequence[Handler]]:
+    """Return, for each type whose events need not be read to tell it, the handlers that want them.
+
+    Such an event is read when its work is claimed, and so not twice if it has to wait. What no handler wants is
+    read at routing, so that what our models do not know of it is logged.
+    """
+    routes = {}
+    for kind in EVENT_CLASSES:
+        handlers = [one for one in router if not one.only_later and wants_type(one.wanted, kind)]
+        if handlers and not any(runs_code(one) for one in handlers):
+            routes[kind] = handlers
+    return routes
 
 
 async def _read(stored: StoredDelivery, *, in_thread: bool) -> RoutedEvent:

@@ -18,6 +18,7 @@ from receiver.routing import Handler, Router
 from receiver.routing.policies import RunsIn
 from receiver.worker.attempts import AttemptRunner, Claimed, Ended, broken, refused
 from receiver.worker.background import first_of
+from receiver.worker.drift_log import DriftLogger
 from receiver.worker.emit import emit_started
 from receiver.worker.holds import Holds
 from receiver.worker.isolation import Isolation
@@ -25,6 +26,7 @@ from receiver.worker.leases import Leases
 from receiver.worker.limits import WorkerLimits
 from receiver.worker.memory_budget import MemoryBudget
 from receiver.worker.planning import PlannedBatch, RoutingPlanner, costly_apart
+from receiver.worker.reading import EventReader
 from receiver.worker.routing_trial import RoutingTrial
 from receiver.worker.routing_watch import RoutingWatch
 from receiver.worker.schedules import ScheduledRuns
@@ -89,8 +91,10 @@ class Worker:
             router, limits.slots, clock, concurrency=limits.concurrency, wake=self._start_ready
         )
         self._holds = Holds(queue, router, clock)
+        drift = DriftLogger()
+        self._reader = EventReader(drift)
         self._planner = RoutingPlanner(
-            queue, router, self._ready, self._holds, trial=trial, watch=watch, unhandled=unhandled
+            queue, router, self._ready, self._holds, drift=drift, trial=trial, watch=watch, unhandled=unhandled
         )
         if trial is not None:
             trial.begin(max([MAX_UNHANDLED, *(queue.most for queue in self._ready)]))
@@ -287,7 +291,7 @@ class Worker:
         if again := {one.item.id for one in claimed if one.item.id in self._leases}:
             self._ready.withdraw(lambda one: one.item.id in again)
         self._leases.add(claimed, lease)
-        for one in claimed:
+        for one in self._reader.read(claimed):
             self._ready.add(one)
         self._start_ready(marked)
 
