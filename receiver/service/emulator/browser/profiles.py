@@ -67,23 +67,20 @@ class ProfileStore:
 class EmptyPages:
     """Answers every request of a tab with an empty page: storage can be reached without asking the site."""
 
-    async def attach_to(self, session: TabSession, main_frame: str) -> None:
-        """Answer the requests from now on."""
-        tasks: set[asyncio.Task[None]] = set()
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[None]] = set()
 
-        async def answer(event: Json) -> None:
-            with suppress(Error):  # the tab went away meanwhile
-                headers = [{"name": "Content-Type", "value": "text/html"}]
-                found = {"requestId": event["requestId"], "responseCode": 200, "responseHeaders": headers}
-                await session.send("Fetch.fulfillRequest", {**found, "body": _PAGE})
+    def begin_answer(self, session: TabSession, event: Json, main_frame: str) -> None:
+        """Begin to answer a request that is paused."""
+        task = asyncio.ensure_future(self._answer(session, event["requestId"]))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
-        def paused(event: Json) -> None:
-            task = asyncio.ensure_future(answer(event))
-            tasks.add(task)
-            task.add_done_callback(tasks.discard)
-
-        session.on("Fetch.requestPaused", paused)
-        await session.send("Fetch.enable", {"patterns": [{"urlPattern": "*"}]})
+    async def _answer(self, session: TabSession, request_id: str) -> None:
+        with suppress(Error):  # the tab went away meanwhile
+            headers = [{"name": "Content-Type", "value": "text/html"}]
+            found = {"requestId": request_id, "responseCode": 200, "responseHeaders": headers, "body": _PAGE}
+            await session.send("Fetch.fulfillRequest", found)
 
     async def close(self) -> None:
         """Do nothing: a tab that is gone asks for nothing."""

@@ -1,8 +1,10 @@
 """Takes over each tab of a browser before it asks for anything, whoever opened it.
 
-A new tab waits until its first debugger lets it go on (`Target.setAutoAttach`, `waitForDebuggerOnStart`:
-https://chromedevtools.github.io/devtools-protocol/tot/Target/). The driver lets tabs go on by itself, so this is
-a debugger of its own.
+A new tab waits until any of its debuggers lets it go on (`Target.setAutoAttach`, `waitForDebuggerOnStart`:
+https://chromedevtools.github.io/devtools-protocol/tot/Target/). The driver lets tabs go on by itself, and so does
+each program that is connected, so this is a debugger of its own. When another one was first, the tab asks for its
+document before its requests are paused in the tab. They are then paused in the browser, which is asked last, and
+wait there until the tab is taken over.
 """
 
 import asyncio
@@ -10,6 +12,7 @@ import itertools
 import json
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -26,8 +29,8 @@ _MAX_MESSAGE = 256 * 1024 * 1024
 class TabTraffic(Protocol):
     """Answers the requests of one tab."""
 
-    async def attach_to(self, session: "TabSession", main_frame: str) -> None:
-        """Answer the requests from now on."""
+    def begin_answer(self, session: "TabSession", event: Json, main_frame: str) -> None:
+        """Begin to answer a request that is paused (`Fetch.requestPaused`); `main_frame` is the page's own."""
 
     async def close(self) -> None:
         """Answer no more."""
@@ -49,6 +52,18 @@ class TabSession:
         self._tabs.hear(self._id, event, hear)
 
 
+@dataclass(slots=True)
+class _Tab:
+    """A tab that is taken over, or about to be."""
+
+    traffic: TabTraffic
+    """Answers its requests."""
+    main_frame: str
+    """The id of its own frame."""
+    taken_over: asyncio.Event
+    """Set when its requests are paused in the tab."""
+
+
 class TabWatch:
     """Watches one browser from outside. Its block ends the watch; what tabs ask for afterwards reaches nothing."""
 
@@ -59,7 +74,7 @@ class TabWatch:
         self._numbers = itertools.count(1)
         self._asked: dict[int, asyncio.Future[Json]] = {}
         self._heard: dict[tuple[str, str], Hear] = {}
-        self._traffic: dict[str, TabTraffic] = {}
+        self._tabs: dict[str, _Tab] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._socket: ClientConnection | None = None
         self._listening: asyncio.Task[None] | None = None
@@ -69,8 +84,10 @@ class TabWatch:
             self._url, max_size=_MAX_MESSAGE, compression=None, proxy=None, ping_interval=None
         )
         self._listening = asyncio.create_task(self._listen(self._socket))
-        self.hear("", "Target.attachedToTarget", lambda event: self._run(self._take_over(event)))
+        self.hear("", "Target.attachedToTarget", self._attached)
         self.hear("", "Target.detachedFromTarget", lambda event: self._run(self._let_go(event["sessionId"])))
+        self.hear("", "Fetch.requestPaused", lambda event: self._run(self._answer_early(event)))
+        await self.send("Fetch.enable", {"patterns": [{"urlPattern": "*"}]})
         options = {"autoAttach": True, "waitForDebuggerOnStart": True, "flatten": True}
         await self.send("Target.setAutoAttach", options)
         # The tabs that are there have been told of before the answer.
@@ -86,7 +103,7 @@ class TabWatch:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for session_id in list(self._traffic):
+        for session_id in list(self._tabs):
             await self._let_go(session_id)
 
     @asynccontextmanager
@@ -144,21 +161,43 @@ class TabWatch:
         else:
             answer.set_result(message.get("result", {}))
 
-    async def _take_over(self, event: Json) -> None:
+    def _attached(self, event: Json) -> None:
         session_id, target = event["sessionId"], event["targetInfo"]
-        session = TabSession(self, session_id)
+        if target["type"] == "page":
+            # The id of a page is that of its main frame. A tab that waits does not tell its frames.
+            self._tabs[session_id] = _Tab(self._make(), target["targetId"], asyncio.Event())
+        self._run(self._take_over(session_id))
+
+    async def _take_over(self, session_id: str) -> None:
+        session, tab = TabSession(self, session_id), self._tabs.get(session_id)
         with suppress(Error):  # a tab that is gone asks for nothing
-            if target["type"] == "page":
-                traffic = self._traffic[session_id] = self._make()
-                # The id of a page is that of its main frame. A tab that waits does not tell its frames.
-                await traffic.attach_to(session, target["targetId"])
+            if tab is not None:
+                session.on(
+                    "Fetch.requestPaused", lambda event: tab.traffic.begin_answer(session, event, tab.main_frame)
+                )
+                await session.send("Fetch.enable", {"patterns": [{"urlPattern": "*"}]})
+                tab.taken_over.set()
             await session.send("Runtime.runIfWaitingForDebugger")
+
+    async def _answer_early(self, event: Json) -> None:
+        """Answer what a tab asked for before it was taken over. What no tab is known for reaches nothing."""
+        browser = TabSession(self, "")
+        tab = next((one for one in self._tabs.values() if one.main_frame == event.get("frameId")), None)
+        if tab is not None:
+            await tab.taken_over.wait()
+            tab.traffic.begin_answer(browser, event, tab.main_frame)
+            return
+        with suppress(Error):
+            await browser.send(
+                "Fetch.failRequest", {"requestId": event["requestId"], "errorReason": "BlockedByClient"}
+            )
 
     async def _let_go(self, session_id: str) -> None:
         self._heard = {key: hear for key, hear in self._heard.items() if key[0] != session_id}
-        traffic = self._traffic.pop(session_id, None)
-        if traffic is not None:
-            await traffic.close()
+        tab = self._tabs.pop(session_id, None)
+        if tab is not None:
+            tab.taken_over.set()
+            await tab.traffic.close()
 
     def _run(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(work)

@@ -87,18 +87,15 @@ class PageTraffic:
     async def attach(self, session: DebugSession) -> None:
         """Answer the requests of a page from now on."""
         tree = await session.send("Page.getFrameTree")
-        await self.attach_to(session, tree["frameTree"]["frame"]["id"])
-
-    async def attach_to(self, session: DebugSession, main_frame: str) -> None:
-        """Answer the requests of a page from now on; `main_frame` is the id of its own frame."""
-
-        def paused(event: Json) -> None:
-            task = asyncio.ensure_future(self._answer(session, event, main_frame))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-
-        session.on("Fetch.requestPaused", paused)
+        main_frame = tree["frameTree"]["frame"]["id"]
+        session.on("Fetch.requestPaused", lambda event: self.begin_answer(session, event, main_frame))
         await session.send("Fetch.enable", {"patterns": [{"urlPattern": "*"}]})
+
+    def begin_answer(self, session: DebugSession, event: Json, main_frame: str) -> None:
+        """Begin to answer a request that is paused; `main_frame` is the id of the page's own frame."""
+        task = asyncio.ensure_future(self._answer(session, event, main_frame))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def close(self) -> None:
         """Answer no more."""

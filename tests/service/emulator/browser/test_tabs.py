@@ -1,6 +1,7 @@
 """Tabs of a session: they are taken over before they ask, keep what profiles keep, and load no advertisements."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from receiver.service.emulator.browser.confinement import can_shut_in
 from tests.doubles import LONG
 from tests.service.emulator.browser.app_site import APP, RenderedSite, rendered_site, with_browser
 
-pytest.importorskip("playwright.async_api", reason="the extra `browser` is not installed")
+tabs = pytest.importorskip("receiver.service.emulator.browser.tabs", reason="the extra `browser` is not installed")
 pytestmark = [
     with_browser,
     pytest.mark.skipif(not can_shut_in(), reason="this system cannot shut code in: it has no Landlock"),
@@ -17,6 +18,15 @@ pytestmark = [
 
 OPENER = """<h1>Opener</h1><button onclick="window.open('/next')">Open</button>
 <a href="/next?link" target="_blank">Link</a>"""
+NEXT = "<title>Next</title><script src='/more.js'></script>"
+POPUP = f"""
+await page.goto('{APP}/opener')
+async with context.expect_page() as waiting:
+    await page.click('button')
+popup = await waiting.value
+await popup.wait_for_load_state()
+[await popup.title(), popup.url]
+"""
 KEEPS = """<h1>Keeps</h1><script>
 document.title = (localStorage.who || 'nobody') + ' ' + (document.cookie || 'no cookie');
 </script>"""
@@ -55,18 +65,7 @@ async def test_a_tab_that_a_page_opens_is_loaded_at_once() -> None:
     """It asks for its page before anybody could know of it."""
     async with rendered_site(pages=EXTRA) as site:
         session = await opened(site)
-        popup = await ran(
-            site,
-            session,
-            f"""
-await page.goto('{APP}/opener')
-async with context.expect_page() as waiting:
-    await page.click('button')
-popup = await waiting.value
-await popup.wait_for_load_state()
-[await popup.title(), popup.url]
-""",
-        )
+        popup = await ran(site, session, POPUP)
         link = await ran(
             site,
             session,
@@ -87,6 +86,40 @@ await tab.waitForLoadState();
 
     assert popup == f'["Next", "{APP}/next"]'
     assert (link, made) == (f"Next,{APP}/next?link", "Next")
+
+
+async def test_a_tab_that_another_debugger_lets_go_on_is_loaded_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It asks for its page before its requests are paused in it. Each connected program lets tabs go on."""
+    enabled, asked = 0, asyncio.Event()
+    watch = tabs.TabWatch
+    hear, send = watch.hear, watch.send
+
+    def heard(self: Any, session_id: str, event: str, listener: Callable[[Any], object]) -> None:
+        def noticed(params: Any) -> None:
+            asked.set()
+            listener(params)
+
+        early = (session_id, event) == ("", "Fetch.requestPaused")
+        hear(self, session_id, event, noticed if early else listener)
+
+    async def late(self: Any, method: str, params: Any, session_id: str = "") -> Any:
+        nonlocal enabled
+        if method == "Fetch.enable" and session_id:
+            enabled += 1
+            if enabled > 1:  # the first tab is there before
+                await asked.wait()
+        return await send(self, method, params, session_id)
+
+    monkeypatch.setattr(watch, "hear", heard)
+    monkeypatch.setattr(watch, "send", late)
+    async with rendered_site(pages=EXTRA | {"/next": NEXT, "/more.js": "document.title = 'More'"}) as site:
+        session = await opened(site)
+        popup = await ran(site, session, POPUP)
+
+    assert asked.is_set()
+    assert popup == f'["More", "{APP}/next"]'
 
 
 async def test_a_profile_has_cookies_and_storage_for_the_next_session() -> None:
