@@ -186,6 +186,24 @@ def test_a_long_log_that_is_moved_at_once_is_left_alone(made: Path, writer: sqli
     assert sum("wal_checkpoint" in one for one in statements) == 1
 
 
+def test_a_log_that_its_writer_has_emptied_is_left_alone(made: Path, writer: sqlite3.Connection) -> None:
+    """The next commit starts it again, and a checkpoint must not meet that one either."""
+    checkpointer = Checkpointer(lambda: Database(made), log_path(made), max_log_bytes=PAGE)
+    statements: list[str] = []
+    with closing(sqlite3.connect(made, isolation_level=None)) as background:
+        background.set_trace_callback(statements.append)
+        write(writer, 3 * PAGE)
+        checkpointer.after_commit(writer)
+
+        checkpointer.checkpoint(background)
+        checkpointer.checkpoint(background)
+        assert not any("wal_checkpoint" in one for one in statements)
+
+        write(writer, PAGE)
+        checkpointer.checkpoint(background)
+        assert sum("wal_checkpoint" in one for one in statements) == 1
+
+
 def test_a_log_that_never_runs_empty_is_restarted_when_too_long(made: Path, writer: sqlite3.Connection) -> None:
     """A commit comes between all checkpoints, so only the writer itself can let the log start at its front."""
     checkpointer = Checkpointer(lambda: Database(made), log_path(made), max_log_pages=2_048, max_log_bytes=10**9)
