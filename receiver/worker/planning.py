@@ -47,16 +47,6 @@ class PlannedBatch:
     memory: int = 0
 
 
-def costly_apart(batch: RoutingBatch) -> PlannedBatch:
-    """Return the first deliveries of the batch that may be routed together."""
-    for index, stored in enumerate(batch.deliveries):
-        if memory := claim_on_memory(stored.delivery.body):
-            if index:
-                return PlannedBatch(replace(batch, deliveries=batch.deliveries[:index]))
-            return PlannedBatch(replace(batch, deliveries=(stored,)), memory)
-    return PlannedBatch(batch)
-
-
 class RoutingPlanner:
     """Plans the work items of new deliveries."""
 
@@ -82,12 +72,22 @@ class RoutingPlanner:
         self._unhandled = unhandled or Unhandled()
         self._drift = drift
 
+    def costly_apart(self, batch: RoutingBatch) -> PlannedBatch:
+        """Return the first deliveries of the batch that may be routed together. An unread one takes no memory."""
+        unread = self._unread_of(batch)
+        for index, stored in enumerate(batch.deliveries):
+            if stored.delivery.type not in unread and (memory := claim_on_memory(stored.delivery.body)):
+                if index:
+                    return PlannedBatch(replace(batch, deliveries=batch.deliveries[:index]))
+                return PlannedBatch(replace(batch, deliveries=(stored,)), memory)
+        return PlannedBatch(batch)
+
     async def matches(self, planned: PlannedBatch) -> Sequence[HandlerMatch]:
         """Return the handlers that want these deliveries."""
         batch, costly = planned.batch, planned.memory > 0
         wanted = [one for one in batch.deliveries if one.delivery.origin in TRIGGERS]
         culprits: Culprits = await self._trial.culprits(wanted) if self._trial is not None else {}
-        unread = {} if batch.any_backfilled else self._unread
+        unread = self._unread_of(batch)
         read = {one.seq: await _read(one, in_thread=costly) for one in wanted if one.delivery.type not in unread}
         repeats: frozenset[int] = frozenset()
         if batch.any_backfilled:
@@ -102,6 +102,10 @@ class RoutingPlanner:
             if stored.seq not in repeats:
                 matches += self._matches_of(stored, routed, culprits, costly=costly)
         return matches
+
+    def _unread_of(self, batch: RoutingBatch) -> Mapping[str, Sequence[Handler]]:
+        """Return the handlers of the types that are not read: results of a backfill are compared with what came."""
+        return {} if batch.any_backfilled else self._unread
 
     def _matches_of(
         self, stored: StoredDelivery, routed: RoutedEvent, culprits: Culprits, *, costly: bool

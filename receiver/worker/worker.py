@@ -25,7 +25,7 @@ from receiver.worker.isolation import Isolation
 from receiver.worker.leases import Leases
 from receiver.worker.limits import WorkerLimits
 from receiver.worker.memory_budget import MemoryBudget
-from receiver.worker.planning import PlannedBatch, RoutingPlanner, costly_apart
+from receiver.worker.planning import PlannedBatch, RoutingPlanner
 from receiver.worker.reading import EventReader
 from receiver.worker.routing_trial import RoutingTrial
 from receiver.worker.routing_watch import RoutingWatch
@@ -239,7 +239,7 @@ class Worker:
         batch = await self._queue.routing_batch(limit=limit, max_bytes=self._bytes_left())
         if not batch.deliveries:
             return False
-        planned = costly_apart(batch)
+        planned = self._planner.costly_apart(batch)
         self._routing_waits = not self._memory.take_now(planned.memory)
         if self._routing_waits:
             return False

@@ -9,7 +9,7 @@ from receiver.core.types import DeliveryKey, WorkState
 from receiver.events import CrawlPage
 from receiver.worker.memory_budget import MemoryBudget, claim_on_memory
 from tests.doubles import COSTLY, body_of, delivery, eventually, turns
-from tests.worker.worker_bench import WorkerBench
+from tests.worker.worker_bench import MINUTE, WorkerBench
 
 LARGE = body_of(data=[{}] * 2_000)
 """Its event takes a few MiB."""
@@ -115,3 +115,37 @@ async def test_large_bodies_run_one_after_the_other_and_small_ones_beside_them(b
     assert most == 1
     assert bench.ran == ["2000"] * 5
     assert memory.take_now(claim_on_memory(LARGE))
+
+
+async def test_routing_waits_for_memory_only_if_it_reads_the_event(bench: WorkerBench) -> None:
+    """A small delivery behind a large one is handled at once where nobody asks what the large one is."""
+
+    @bench.handler("h", CrawlPage)
+    async def handle(event: Any) -> None:
+        bench.ran.append(event.webhook_id or "large")
+
+    memory = MemoryBudget(claim_on_memory(LARGE))
+    assert memory.take_now(1)
+    async with bench.working(memory=memory):
+        await bench.add(delivery("large", body=LARGE), delivery("small"))
+        await eventually(lambda: bench.ran)
+        assert bench.ran == ["small"]
+        memory.give_back(1)
+        await eventually(lambda: len(bench.ran) == 2)
+
+    assert bench.ran == ["small", "large"]
+
+
+async def test_routing_that_asks_a_handler_waits_for_the_memory_of_the_event(bench: WorkerBench) -> None:
+    @bench.handler("h", CrawlPage, where=lambda event: True)
+    async def handle(event: Any) -> None:
+        bench.ran.append(event.webhook_id or "large")
+
+    memory = MemoryBudget(claim_on_memory(LARGE))
+    assert memory.take_now(1)
+    async with bench.working(memory=memory):
+        await bench.add(delivery("large", body=LARGE), delivery("small"))
+        assert await bench.work("large") == await bench.work("small") == ()
+        memory.give_back(1)
+        await bench.after(MINUTE)
+        await eventually(lambda: len(bench.ran) == 2)
