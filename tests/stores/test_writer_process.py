@@ -4,6 +4,7 @@
 import asyncio
 import os
 import signal
+import socket
 import sqlite3
 import sys
 from collections.abc import AsyncIterator
@@ -21,7 +22,15 @@ from receiver.core.types import AppendOutcome, DeliveryKey
 from receiver.errors import StoreError, StoreRefused
 from receiver.stores.writer_process import process
 from receiver.stores.writer_process.log import open_writer_process
-from receiver.stores.writer_process.messages import Frames, Message, Opened, Written, batch_of, results_of
+from receiver.stores.writer_process.messages import (
+    Frames,
+    FrameSocket,
+    Message,
+    Opened,
+    Written,
+    batch_of,
+    results_of,
+)
 from tests.doubles import NOON, delivery, soon, turns
 from tests.process.programs import children_of, command_line
 from tests.process.waiting import until, until_told
@@ -69,12 +78,12 @@ class Recording(asyncio.Transport):
 
 def bytes_of(*messages: Message) -> bytes:
     """Return what a process sends with these messages."""
-    socket = Recording()
+    transport = Recording()
     frames = Frames(lambda _: None, lambda: None)
-    frames.connection_made(socket)
+    frames.connection_made(transport)
     for message in messages:
         frames.send(message)
-    return socket.written
+    return transport.written
 
 
 # --- the process
@@ -296,6 +305,48 @@ def test_messages_arrive_as_they_were_sent_however_they_are_cut(data: st.DataObj
         frames.buffer_updated(count)
 
     assert taken == messages
+
+
+class Cut:
+    """A socket that gives a part of what is asked for, and then its end."""
+
+    def __init__(self, stream: bytes, data: st.DataObject) -> None:
+        self._stream = stream
+        self._data = data
+
+    def setblocking(self, flag: bool) -> None:
+        """Do nothing."""
+
+    def recv_into(self, buffer: memoryview) -> int:
+        """Give some bytes; none at the end."""
+        if not self._stream:
+            return 0
+        count: int = self._data.draw(st.integers(1, min(len(buffer), len(self._stream))))
+        buffer[:count], self._stream = self._stream[:count], self._stream[count:]
+        return count
+
+
+@given(st.data())
+def test_a_thread_reads_messages_however_they_are_cut_until_the_stream_ends(data: st.DataObject) -> None:
+    """A message of which only a part has come is none: its process has ended."""
+    messages: list[Message] = [batch_of(ITEMS), Written([AppendOutcome.CONFLICT]), batch_of(())]
+    whole, last = bytes_of(*messages), bytes_of(Opened())
+    stream = whole + last[: data.draw(st.integers(0, len(last) - 1))]
+    frames = FrameSocket(Cut(stream, data))  # type: ignore[arg-type]
+
+    assert [frames.receive() for _ in range(4)] == [*messages, None]
+
+
+def test_a_thread_sends_what_the_other_process_reads() -> None:
+    """To one that has ended it sends nothing."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        frames = FrameSocket(ours)
+        frames.send(Written([AppendOutcome.ACCEPTED]))
+        assert FrameSocket(theirs).receive() == Written([AppendOutcome.ACCEPTED])
+        theirs.close()
+        frames.send(Opened())
+        assert frames.receive() is None
 
 
 def test_each_delivery_gets_its_own_outcome() -> None:

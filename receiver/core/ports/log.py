@@ -1,7 +1,7 @@
 """What the web process needs of a store."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -55,12 +55,16 @@ class DeliveryLog(Protocol):
         """
 
 
+Write = Callable[[Sequence[LogItem]], Sequence[Receipt | None]]
+"""Writes all of a batch in one transaction, and returns when it is durable.
+
+It returns a Receipt for each delivery and None for the others, in order, and raises StoreError when nothing of the
+batch was kept.
+"""
+
+
 class WritableLog(DeliveryLog, Protocol):
     """A log that also takes whole batches, from a process that has gathered them."""
 
-    async def write(self, batch: Sequence[LogItem]) -> Sequence[Receipt | None]:
-        """Write all of a batch in one transaction, and return when it is durable.
-
-        Returns a Receipt for each delivery and None for the others, in order. Raises StoreError when nothing of the
-        batch was kept. Calls are made one after the other.
-        """
+    async def in_thread(self, work: Callable[[Write], None]) -> None:
+        """Run a function that may block in the thread of the store, where it writes batches without a hop."""

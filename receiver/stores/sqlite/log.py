@@ -1,20 +1,21 @@
 """The face of a SQLite store for the web process: many appends share one transaction and one sync."""
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from receiver.core.clock import to_micros
 from receiver.core.deliveries import Delivery, Receipt
 from receiver.core.grouped_log import GroupedLog
-from receiver.core.ports.log import LogItem, Probe
+from receiver.core.ports.log import LogItem, Probe, Write
 from receiver.core.quarantine import Quarantined
 from receiver.core.types import AppendOutcome, DeliveryKey
 from receiver.errors import StoreError, StoreRefused
 from receiver.stores.sql.compression import decoded
 from receiver.stores.sql.inserting import insert_by_powers
 from receiver.stores.sql.rows import headers_text
-from receiver.stores.sqlite.database import Database, file_at, same_file
+from receiver.stores.sqlite.database import Database, file_at, same_file, translated
 from receiver.stores.sqlite.delivery_keys import DeliveryKeys
 from receiver.stores.sqlite.job_rows import JobRows
 from receiver.stores.sqlite.statements import log as statements
@@ -44,8 +45,16 @@ class SqliteLog(GroupedLog):
 
     async def write(self, batch: Sequence[LogItem]) -> Sequence[Receipt | None]:
         """Write all of a batch in one transaction."""
+        return await self.database.call(lambda connection: self._write(connection, batch))
+
+    async def in_thread(self, work: Callable[[Write], None]) -> None:
+        """Run a function that may block in the thread of the store, where it writes batches without a hop."""
+        await self.database.call(lambda connection: work(partial(self._write, connection)))
+
+    def _write(self, connection: sqlite3.Connection, batch: Sequence[LogItem]) -> Sequence[Receipt | None]:
         try:
-            return await self.database.call(lambda connection: self._commit(connection, batch))
+            with translated(self._path):
+                return self._commit(connection, batch)
         except StoreRefused as exc:  # damage that shows now: senders have to try again until it is mended
             raise StoreError(str(exc)) from exc
 

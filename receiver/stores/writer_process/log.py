@@ -11,7 +11,7 @@ from receiver.stores import open_store
 from receiver.stores.writer_process.process import WriterProcess
 
 _AT_ONCE = 2
-"""While the writer syncs one batch, it has the next one already. It writes all that wait in one transaction."""
+"""While the writer syncs one batch, the next one is on its way to it already."""
 MAX_ITEMS = 512 // _AT_ONCE
 """Deliveries in one batch."""
 MAX_BYTES = 8 * 1024 * 1024 // _AT_ONCE

@@ -5,7 +5,9 @@ The writer begins with `Opened`, or with `WriterFailed` if it cannot open the st
 """
 
 import asyncio
+import socket
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import cast
 
 import msgspec
@@ -75,6 +77,41 @@ def results_of(items: Sequence[LogItem], written: Written) -> list[Receipt | Non
     return [Receipt(item.key, next(outcomes)) if isinstance(item, Delivery) else None for item in items]
 
 
+def _frame(message: Message) -> tuple[bytes, bytes]:
+    payload = _encode(message)
+    return len(payload).to_bytes(_HEADER, "little"), payload
+
+
+class FrameSocket:
+    """Reads and writes frames in a thread that may wait for them: each call blocks."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        connection.setblocking(True)
+        self._connection = connection
+
+    def send(self, message: Message) -> None:
+        """Send a message, unless the other process has ended."""
+        with suppress(ConnectionError):
+            self._connection.sendall(b"".join(_frame(message)))
+
+    def receive(self) -> Message | None:
+        """Return the next message; None when the other process has closed the socket, or has ended."""
+        with suppress(ConnectionError, EOFError):
+            length = int.from_bytes(self._read(_HEADER), "little")
+            return cast("Message", _decoder.decode(self._read(length)))
+        return None
+
+    def _read(self, size: int) -> bytearray:
+        buffer = bytearray(size)
+        missing = memoryview(buffer)
+        while missing:
+            count = self._connection.recv_into(missing)
+            if not count:
+                raise EOFError
+            missing = missing[count:]
+        return buffer
+
+
 class Frames(asyncio.BufferedProtocol):
     """Reads frames from a socket into memory of their own, and hands the message of each to `take`.
 
@@ -95,9 +132,8 @@ class Frames(asyncio.BufferedProtocol):
         """Send a message, unless the other process has ended."""
         if self.transport.is_closing():  # uvloop would raise
             return
-        payload = _encode(message)
-        self.transport.write(len(payload).to_bytes(_HEADER, "little"))
-        self.transport.write(payload)
+        for part in _frame(message):
+            self.transport.write(part)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Return where the next bytes belong."""
