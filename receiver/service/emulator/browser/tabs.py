@@ -20,6 +20,8 @@ from playwright.async_api import Error
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
+from receiver.service.emulator.browser.traffic import EVERY_REQUEST
+
 Json = dict[str, Any]
 Hear = Callable[[Json], object]
 
@@ -87,7 +89,7 @@ class TabWatch:
         self.hear("", "Target.attachedToTarget", self._attached)
         self.hear("", "Target.detachedFromTarget", lambda event: self._run(self._let_go(event["sessionId"])))
         self.hear("", "Fetch.requestPaused", lambda event: self._run(self._answer_early(event)))
-        await self.send("Fetch.enable", {"patterns": [{"urlPattern": "*"}]})
+        await self.send("Fetch.enable", EVERY_REQUEST)
         options = {"autoAttach": True, "waitForDebuggerOnStart": True, "flatten": True}
         await self.send("Target.setAutoAttach", options)
         # The tabs that are there have been told of before the answer.
@@ -175,7 +177,7 @@ class TabWatch:
                 session.on(
                     "Fetch.requestPaused", lambda event: tab.traffic.begin_answer(session, event, tab.main_frame)
                 )
-                await session.send("Fetch.enable", {"patterns": [{"urlPattern": "*"}]})
+                await session.send("Fetch.enable", EVERY_REQUEST)
                 tab.taken_over.set()
             await session.send("Runtime.runIfWaitingForDebugger")
 

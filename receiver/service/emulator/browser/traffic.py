@@ -18,6 +18,8 @@ from receiver.service.emulator.fetching.zones import NetworkZone
 
 Json = dict[str, Any]
 
+EVERY_REQUEST: Json = {"patterns": [{"urlPattern": "*"}]}
+"""What `Fetch.enable` is asked to pause."""
 MAX_REQUESTS = 2_000
 """Requests of one page, with all that it loads."""
 MAX_TOTAL = 256 * 1024 * 1024
@@ -89,7 +91,7 @@ class PageTraffic:
         tree = await session.send("Page.getFrameTree")
         main_frame = tree["frameTree"]["frame"]["id"]
         session.on("Fetch.requestPaused", lambda event: self.begin_answer(session, event, main_frame))
-        await session.send("Fetch.enable", {"patterns": [{"urlPattern": "*"}]})
+        await session.send("Fetch.enable", EVERY_REQUEST)
 
     def begin_answer(self, session: DebugSession, event: Json, main_frame: str) -> None:
         """Begin to answer a request that is paused; `main_frame` is the id of the page's own frame."""
