@@ -3,13 +3,20 @@
 import asyncio
 import sys
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
 from typing import Generic, TypeVar
 
 from receiver.core.batching import BatchSize
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+Gathered = tuple[Item, asyncio.Future[Result]]
+
+
+def nothing_to_see() -> None:
+    """See nothing: results come between two turns of the event loop."""
 
 
 class GroupCommit(Generic[Item, Result]):
@@ -19,6 +26,9 @@ class GroupCommit(Generic[Item, Result]):
     each item, in order. A result that is an exception fails its item alone. When it raises, the items of that batch
     fail with what it raised, and no others. A batch holds at most `max_items`, and at most `max_bytes` unless its
     first item is larger; `size_of` returns the bytes of an item.
+
+    Items of one turn of the event loop are one batch. But `part` items are written before the turn ends: that pays
+    if `write` begins at once, and returns a future. `look` is to resolve those futures that it can by now.
     """
 
     def __init__(
@@ -29,81 +39,99 @@ class GroupCommit(Generic[Item, Result]):
         max_bytes: int = sys.maxsize,
         size_of: Callable[[Item], int] = lambda item: 0,
         at_once: int = 1,
+        part: int = sys.maxsize,
+        look: Callable[[], None] = nothing_to_see,
     ) -> None:
         self._write = write
         self._max_items = max_items
         self._max_bytes = max_bytes
         self._size_of = size_of
-        self._gathered: deque[tuple[Item, asyncio.Future[Result]]] = deque()
         self._at_once = at_once
-        self._writers: set[asyncio.Task[None]] = set()
-        self._beginning: asyncio.Task[None] | None = None  # it will take what gathers until then
+        self._part = part
+        self._look = look
+        self._gathered: deque[Gathered[Item, Result]] = deque()
+        self._writing: list[asyncio.Future[Sequence[Result]]] = []
+        self._turn_ends = False
+        """What has gathered will be written at the end of this turn of the event loop."""
 
     def submit(self, item: Item) -> asyncio.Future[Result]:
         """Put an item into the next batch. It stays there even if the future is cancelled."""
-        future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Result] = loop.create_future()
         self._gathered.append((item, future))
-        if len(self._writers) < self._at_once and (self._beginning is None or self._beginning.done()):
-            self._begin()
+        if len(self._gathered) >= self._part:
+            if not self._may_write():
+                self._look()
+            self._write_next()
+        elif not self._turn_ends and self._may_write():
+            self._turn_ends = True
+            loop.call_soon(self._end_turn)
         return future
 
     async def aclose(self) -> None:
         """Return when every submitted item was written or has failed."""
-        while writers := [one for one in self._writers if not one.done()]:
-            await asyncio.wait(writers)
-        self._cancel_gathered()  # only when a writer was cancelled before it began
+        self._write_next()
+        while writing := [one for one in self._writing if not one.done()]:
+            await asyncio.wait(writing)
 
-    def _begin(self) -> None:
-        self._beginning = asyncio.create_task(self._write_all())
-        self._writers.add(self._beginning)
-        self._beginning.add_done_callback(self._writers.discard)  # also of one that was cancelled before it began
+    def _end_turn(self) -> None:
+        self._turn_ends = False
+        self._write_next()
 
-    async def _write_all(self) -> None:
-        writer, self._beginning = self._beginning, None
+    def _may_write(self) -> bool:
+        self._writing = [one for one in self._writing if not one.done()]
+        return len(self._writing) < self._at_once
+
+    def _write_next(self) -> None:
+        while self._gathered and self._may_write():
+            batch = self._next_batch()
+            writing = self._begin([item for item, _ in batch])
+            self._writing.append(writing)
+            writing.add_done_callback(partial(self._written, batch))
+
+    def _begin(self, items: list[Item]) -> asyncio.Future[Sequence[Result]]:
         try:
-            while self._gathered:
-                await self._write_batch(self._next_batch())
-        finally:
-            self._writers -= {writer}
-            if not self._writers:
-                self._cancel_gathered()  # only when the writers were cancelled
+            return asyncio.ensure_future(self._write(items))
+        except Exception as exc:
+            failed: asyncio.Future[Sequence[Result]] = asyncio.get_running_loop().create_future()
+            failed.set_exception(exc)
+            return failed
 
-    def _cancel_gathered(self) -> None:
-        for _, future in self._gathered:
-            future.cancel()
-        self._gathered.clear()
-
-    async def _write_batch(self, batch: list[tuple[Item, asyncio.Future[Result]]]) -> None:
+    def _written(self, batch: list[Gathered[Item, Result]], writing: asyncio.Future[Sequence[Result]]) -> None:
         try:
-            results = await self._write([item for item, _ in batch])
+            results = writing.result()
             if len(results) != len(batch):
                 raise RuntimeError(f"{len(results)} results for {len(batch)} items")
-        except BaseException as exc:
-            for _, future in batch:
-                _fail(future, exc)
-            if not isinstance(exc, Exception):
-                raise
+        except Exception as exc:
+            _fail(batch, exc)
+        except BaseException:  # the event loop ends
+            _cancel(batch)
+            _cancel(self._gathered)
+            self._gathered.clear()
         else:
-            for (_, future), result in zip(batch, results, strict=True):
+            for one, result in zip(batch, results, strict=True):
                 if isinstance(result, Exception):
-                    _fail(future, result)
-                elif not future.done():
-                    future.set_result(result)
+                    _fail([one], result)
+                elif not one[1].done():
+                    one[1].set_result(result)
+        self._write_next()
 
-    def _next_batch(self) -> list[tuple[Item, asyncio.Future[Result]]]:
+    def _next_batch(self) -> list[Gathered[Item, Result]]:
         taken = BatchSize(self._max_items, self._max_bytes)
-        batch: list[tuple[Item, asyncio.Future[Result]]] = []
+        batch: list[Gathered[Item, Result]] = []
         while self._gathered and taken.take(self._size_of(self._gathered[0][0])):
             batch.append(self._gathered.popleft())
         return batch
 
 
-def _fail(future: asyncio.Future[Result], exc: BaseException) -> None:
-    if future.done():
-        return
-    if isinstance(exc, Exception):
-        future.set_exception(exc)
-        # The waiter may have left already. Reading the exception keeps asyncio from reporting it.
-        future.exception()
-    else:
+def _fail(batch: Sequence[Gathered[Item, Result]], exc: Exception) -> None:
+    for _, future in batch:
+        if not future.done():
+            future.set_exception(exc)
+            # The waiter may have left already. Reading the exception keeps asyncio from reporting it.
+            future.exception()
+
+
+def _cancel(items: Iterable[Gathered[Item, Result]]) -> None:
+    for _, future in items:
         future.cancel()

@@ -1,18 +1,19 @@
 """A log that writes in batches: while some are written, the next one gathers."""
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import Any
 
 from receiver.core.deliveries import Delivery, Receipt
-from receiver.core.group_commit import GroupCommit
+from receiver.core.group_commit import GroupCommit, nothing_to_see
 from receiver.core.ports.log import LogItem, Probe, size_of
 from receiver.core.quarantine import Quarantined
 
 
 class GroupedLog:
-    """A DeliveryLog that gives batches to `write`, as GroupCommit does: at most `at_once` at a time.
+    """A DeliveryLog that gives batches to `write`. GroupCommit describes `at_once`, `part` and `look`.
 
     `write` returns when a batch is durable, with a Receipt for each Delivery and None for the others, in order.
     """
@@ -24,9 +25,17 @@ class GroupedLog:
         max_items: int,
         max_bytes: int,
         at_once: int = 1,
+        part: int = sys.maxsize,
+        look: Callable[[], None] = nothing_to_see,
     ) -> None:
         self._commits: GroupCommit[LogItem, Any] = GroupCommit(
-            write, max_items=max_items, max_bytes=max_bytes, size_of=size_of, at_once=at_once
+            write,
+            max_items=max_items,
+            max_bytes=max_bytes,
+            size_of=size_of,
+            at_once=at_once,
+            part=part,
+            look=look,
         )
 
     def append(self, delivery: Delivery) -> asyncio.Future[Receipt]:

@@ -190,6 +190,7 @@ async def test_a_writer_that_is_cancelled_before_it_begins_leaves_nobody_waiting
     """The end of an event loop cancels all tasks, also those that have not begun."""
     commits, before = GroupCommit(disk.write, max_items=1), asyncio.all_tasks()
     future = commits.submit("a")
+    await turns(1)
     (writer,) = asyncio.all_tasks() - before
 
     writer.cancel()
@@ -255,3 +256,83 @@ async def test_closing_waits_for_all_batches_that_are_written(disk: Disk) -> Non
     await soon(closing)
 
     assert [future.result() for future in futures] == ["A", "B", "C"]
+
+
+class Beside:
+    """Writes beside the event loop: a batch is on its way when `write` returns, and `look` sees what has ended."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[str]] = []
+        self.answers: list[Sequence[str]] = []
+        self._owed: list[asyncio.Future[Sequence[str]]] = []
+
+    def write(self, batch: list[str]) -> asyncio.Future[Sequence[str]]:
+        """Take a batch."""
+        self.batches.append(batch)
+        self._owed.append(asyncio.get_running_loop().create_future())
+        return self._owed[-1]
+
+    def look(self) -> None:
+        """Resolve the futures of the answers that have come."""
+        while self.answers:
+            self._owed.pop(0).set_result(self.answers.pop(0))
+
+
+async def test_a_part_of_a_turn_is_written_before_the_turn_ends() -> None:
+    """The rest of the turn waits for a free place, and looks whether there is one."""
+    beside = Beside()
+    commits = GroupCommit(beside.write, max_items=10, at_once=2, part=2, look=beside.look)
+    futures = [commits.submit(item) for item in "abcde"]
+    assert beside.batches == [["a", "b"], ["c", "d"]]
+
+    futures.append(commits.submit("f"))
+    assert beside.batches == [["a", "b"], ["c", "d"]]
+
+    beside.answers.append("AB")
+    futures.append(commits.submit("g"))
+    assert beside.batches == [["a", "b"], ["c", "d"], ["e", "f", "g"]]
+
+    beside.answers += ["CD", "EFG"]
+    beside.look()
+    await turns(5)
+    assert [future.result() for future in futures] == list("ABCDEFG")
+
+
+async def test_the_rest_of_a_turn_is_written_at_its_end() -> None:
+    """It is less than a part, and nobody waits for more."""
+    beside = Beside()
+    commits = GroupCommit(beside.write, max_items=10, at_once=2, part=2, look=beside.look)
+    for item in "abc":
+        commits.submit(item)
+    await turns(1)
+
+    assert beside.batches == [["a", "b"], ["c"]]
+
+
+async def test_a_write_that_raises_before_it_begins_fails_its_batch() -> None:
+    """The items behind it are written."""
+    batches: list[list[str]] = []
+
+    def write(batch: list[str]) -> asyncio.Future[Sequence[str]]:
+        batches.append(batch)
+        if batch == ["a"]:
+            raise ValueError("no message can be made of it")
+        return asyncio.ensure_future(asyncio.sleep(0, batch))
+
+    commits = GroupCommit(write, max_items=1)
+    first, second = commits.submit("a"), commits.submit("b")
+    await turns(5)
+
+    assert isinstance(first.exception(), ValueError)
+    assert (second.result(), batches) == ("b", [["a"], ["b"]])
+
+
+async def test_closing_writes_what_was_submitted_in_the_same_turn(disk: Disk) -> None:
+    """The turn has not ended yet."""
+    commits = GroupCommit(disk.write, max_items=10)
+    future = commits.submit("a")
+    closing = asyncio.create_task(commits.aclose())
+    await disk.finish()
+    await soon(closing)
+
+    assert future.result() == "A"

@@ -25,6 +25,7 @@ from receiver.stores.writer_process.log import open_writer_process
 from receiver.stores.writer_process.messages import (
     Frames,
     FrameSocket,
+    LogBatch,
     Message,
     Opened,
     Written,
@@ -34,6 +35,9 @@ from receiver.stores.writer_process.messages import (
 from tests.doubles import NOON, delivery, soon, turns
 from tests.process.programs import children_of, command_line
 from tests.process.waiting import until, until_told
+
+_ALL = 65_536
+"""More bytes than the messages of a test have."""
 
 
 def writers() -> list[int]:
@@ -60,30 +64,14 @@ def stored(path: Path) -> set[str]:
         return {key for (key,) in connection.execute("SELECT key FROM deliveries")}
 
 
-class Recording(asyncio.Transport):
-    """Keeps what is written."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.written = b""
-
-    def is_closing(self) -> bool:
-        """It is open."""
-        return False
-
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Keep it."""
-        self.written += data
-
-
 def bytes_of(*messages: Message) -> bytes:
     """Return what a process sends with these messages."""
-    transport = Recording()
-    frames = Frames(lambda _: None, lambda: None)
-    frames.connection_made(transport)
-    for message in messages:
-        frames.send(message)
-    return transport.written
+    ours, theirs = socket.socketpair()
+    with theirs, ours:
+        frames = FrameSocket(ours)
+        for message in messages:
+            frames.send(message)
+        return theirs.recv(_ALL)
 
 
 # --- the process
@@ -205,7 +193,7 @@ async def test_leaving_kills_a_process_that_hangs(path: Path, monkeypatch: pytes
             await turns()
 
     assert writers() == []
-    assert [type(one.exception()) for one in lost] == [StoreError] * 5
+    assert [isinstance(one.exception(), StoreError) for one in lost] == [True] * 5
 
 
 # --- the start
@@ -290,21 +278,80 @@ ITEMS: tuple[LogItem, ...] = (
 )
 
 
+class Taken:
+    """What Frames has taken, and whether the other process has ended."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.messages: list[Message] = []
+        self.ends = 0
+        self.frames = Frames(connection, self.messages.append, self._note_end)
+
+    def _note_end(self) -> None:
+        self.ends += 1
+
+
 @given(st.data())
 def test_messages_arrive_as_they_were_sent_however_they_are_cut(data: st.DataObject) -> None:
     """A socket may give any number of bytes at a time."""
-    taken: list[Message] = []
     messages: list[Message] = [batch_of(ITEMS), Written([AppendOutcome.CONFLICT]), batch_of(())]
-    frames = Frames(taken.append, lambda: None)
-    stream = bytes_of(*messages)
-    while stream:
-        buffer = frames.get_buffer(-1)
-        count = data.draw(st.integers(1, min(len(buffer), len(stream))))
-        buffer[:count] = stream[:count]
-        stream = stream[count:]
-        frames.buffer_updated(count)
 
-    assert taken == messages
+    async def receive(stream: bytes) -> None:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            taken = Taken(ours)
+            while stream:
+                count = data.draw(st.integers(1, len(stream)))
+                theirs.sendall(stream[:count])
+                stream = stream[count:]
+                taken.frames.look()
+        taken.frames.look()
+        assert (taken.messages, taken.ends) == (messages, 1)
+
+    asyncio.run(receive(bytes_of(*messages)))
+
+
+async def test_messages_that_the_other_process_does_not_read_yet_follow_in_their_order() -> None:
+    """The system keeps only a part of them. What it does not keep is sent when the other process has read that."""
+    ours, theirs = socket.socketpair()
+    batches = [LogBatch([delivery(f"{number}", body=bytes(3_000_000))], [], []) for number in range(4)]
+    with theirs:
+        frames = Taken(ours).frames
+        for batch in batches:
+            frames.send(batch)
+        other = FrameSocket(theirs)
+        received = [await soon(asyncio.to_thread(other.receive)) for _ in batches]
+    assert received == batches
+
+
+async def test_a_message_is_on_its_way_before_the_turn_of_the_event_loop_ends() -> None:
+    """The other process works on it meanwhile, and its answer can be taken in the same turn."""
+    ours, theirs = socket.socketpair()
+    with theirs:
+        taken = Taken(ours)
+        taken.frames.send(batch_of(ITEMS))
+        other = FrameSocket(theirs)
+        assert other.receive() == batch_of(ITEMS)
+        other.send(Written([AppendOutcome.CONFLICT]))
+        taken.frames.look()
+        assert taken.messages == [Written([AppendOutcome.CONFLICT])]
+
+
+@pytest.mark.parametrize("by", ["reading", "writing"])
+async def test_the_end_of_the_other_process_is_noted_once(by: str) -> None:
+    """Whether it shows when a message is read or written. Messages after that go nowhere."""
+    ours, theirs = socket.socketpair()
+    taken = Taken(ours)
+    theirs.close()
+    if by == "reading":
+        taken.frames.look()
+    else:
+        taken.frames.send(Opened())
+        assert taken.ends == 0  # whoever sends has not noted yet that an answer is owed
+    await turns(3)
+    taken.frames.send(Opened())
+    taken.frames.look()
+    taken.frames.close()
+    assert (taken.messages, taken.ends) == ([], 1)
 
 
 class Cut:

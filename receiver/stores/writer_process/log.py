@@ -12,6 +12,9 @@ from receiver.stores.writer_process.process import WriterProcess
 
 _AT_ONCE = 2
 """While the writer syncs one batch, the next one is on its way to it already."""
+_PART = 16
+"""So many deliveries of one turn of the event loop go to the writer before the turn ends, so that both processes
+work. The senders of one batch come back together: without this, one process would wait for the other."""
 MAX_ITEMS = 512 // _AT_ONCE
 """Deliveries in one batch."""
 MAX_BYTES = 8 * 1024 * 1024 // _AT_ONCE
@@ -34,7 +37,9 @@ async def open_writer_process(store: str, *, log_level: str, json_logs: bool) ->
     command = (sys.executable, "-P", "-m", "receiver.stores.writer_process", store, log_level)
     writer = WriterProcess((*command, "json" if json_logs else "text"), open_store(store).exists)
     await writer.start()
-    appending = GroupedLog(writer.write, max_items=MAX_ITEMS, max_bytes=MAX_BYTES, at_once=_AT_ONCE)
+    appending = GroupedLog(
+        writer.write, max_items=MAX_ITEMS, max_bytes=MAX_BYTES, at_once=_AT_ONCE, part=_PART, look=writer.look
+    )
     try:
         yield appending
     finally:

@@ -4,9 +4,10 @@ import asyncio
 import signal
 import socket
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import ExitStack, suppress
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from receiver.core.deliveries import Receipt
 from receiver.core.log_lines import event_log
@@ -15,7 +16,6 @@ from receiver.core.process_ends import end_of
 from receiver.errors import ConfigurationError, StoreError, StoreRefused
 from receiver.stores.writer_process.messages import (
     Frames,
-    LogBatch,
     Message,
     WriterFailed,
     Written,
@@ -24,6 +24,8 @@ from receiver.stores.writer_process.messages import (
 )
 
 log = event_log(__name__)
+
+T = TypeVar("T")
 
 _PAUSE_SECONDS = 1.0
 """After the end of a process. Deliveries wait meanwhile, and the sender waits longer than this."""
@@ -66,17 +68,27 @@ class WriterProcess:
             await channel.close()
         await waiting
 
-    async def write(self, items: Sequence[LogItem]) -> list[Receipt | None]:
-        """Return when a batch is durable: a Receipt for each delivery, None for the others.
+    def write(self, items: Sequence[LogItem]) -> Awaitable[list[Receipt | None]]:
+        """Send a batch, and return when it is durable: a Receipt for each delivery, None for the others.
 
         Raises StoreError when it was not kept, or when the process died with it. While a new process starts, the
         batch waits; it does not wait for a store that could not be opened again.
         """
+        if self._channel is None or self._channel.has_ended:
+            return self._write_later(items)
+        return self._channel.write(items)
+
+    def look(self) -> None:
+        """Take the answers that have come during this turn of the event loop."""
+        if self._channel is not None:
+            self._channel.frames.look()
+
+    async def _write_later(self, items: Sequence[LogItem]) -> list[Receipt | None]:
         while self._channel is None or self._channel.has_ended:
             if self._refusal is not None:
                 raise StoreError(self._refusal)
             await self._changed.wait()
-        return results_of(items, await self._channel.write(batch_of(items)))
+        return await self._channel.write(items)
 
     async def _keep_running(self, channel: "_Channel") -> None:
         while True:
@@ -133,9 +145,7 @@ class WriterProcess:
                 start_new_session=True,  # Ctrl-C reaches only this process
             )
             if_failed.pop_all()
-        channel = _Channel(process)
-        await asyncio.get_running_loop().create_unix_connection(lambda: channel.frames, sock=ours)
-        return channel
+        return _Channel(process, ours)
 
 
 class _EndedEarly(Exception):
@@ -149,11 +159,11 @@ class _EndedEarly(Exception):
 class _Channel:
     """A process that writes, and the answers that it owes."""
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, connection: socket.socket) -> None:
         self._process = process
-        self._owed: deque[asyncio.Future[Message]] = deque()
+        self._owed: deque[tuple[asyncio.Future[Any], Callable[[Message], object]]] = deque()
         self._ended = asyncio.Event()
-        self.frames = Frames(self._take, self._end)
+        self.frames = Frames(connection, self._take, self._end)
 
     @property
     def has_ended(self) -> bool:
@@ -163,21 +173,14 @@ class _Channel:
     async def open(self) -> None:
         """Return when it has opened the store. Raises StoreError, StoreRefused or _EndedEarly if it has not."""
         try:
-            answer = await self._answer()
-        except StoreError:
+            await self._answer(_opened)
+        except _Died:
             raise _EndedEarly(await self._reap()) from None
-        if isinstance(answer, WriterFailed):
-            raise StoreRefused(answer.reason) if answer.is_final else StoreError(answer.reason)
 
-    async def write(self, batch: LogBatch) -> Written:
-        """Return when a batch is durable. Raises StoreError if it is not."""
-        self.frames.send(batch)
-        answer = await self._answer()
-        if isinstance(answer, WriterFailed):
-            raise StoreError(answer.reason)
-        if not isinstance(answer, Written):
-            raise TypeError(f"not an answer to a batch: {answer!r}")
-        return answer
+    def write(self, items: Sequence[LogItem]) -> asyncio.Future[list[Receipt | None]]:
+        """Send a batch, and return when it is durable. Raises StoreError if it is not."""
+        self.frames.send(batch_of(items))
+        return self._answer(partial(_receipts, items))
 
     async def wait(self) -> str:
         """Return how the process ended, when it has."""
@@ -186,7 +189,7 @@ class _Channel:
 
     async def close(self) -> None:
         """Let the process end, and return when it has."""
-        self.frames.transport.close()
+        self.frames.close()
         await self._reap()
 
     async def _reap(self) -> int:
@@ -200,19 +203,40 @@ class _Channel:
                 self._process.kill()
             return await self._process.wait()
 
-    def _answer(self) -> asyncio.Future[Message]:
-        answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
-        self._owed.append(answer)
+    def _answer(self, read: Callable[[Message], T]) -> asyncio.Future[T]:
+        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._owed.append((answer, read))
         return answer
 
     def _take(self, message: Message) -> None:
-        answer = self._owed.popleft()
-        if not answer.done():
-            answer.set_result(message)
+        answer, read = self._owed.popleft()
+        if answer.done():
+            return
+        try:
+            answer.set_result(read(message))
+        except Exception as exc:
+            answer.set_exception(exc)
 
     def _end(self) -> None:
         self._ended.set()
-        for answer in self._owed:
+        for answer, _ in self._owed:
             if not answer.done():
-                answer.set_exception(StoreError("the process that writes died; nobody knows what it has kept"))
+                answer.set_exception(_Died("the process that writes died; nobody knows what it has kept"))
         self._owed.clear()
+
+
+class _Died(StoreError):
+    """The process has ended, and owes an answer."""
+
+
+def _opened(answer: Message) -> None:
+    if isinstance(answer, WriterFailed):
+        raise StoreRefused(answer.reason) if answer.is_final else StoreError(answer.reason)
+
+
+def _receipts(items: Sequence[LogItem], answer: Message) -> list[Receipt | None]:
+    if isinstance(answer, WriterFailed):
+        raise StoreError(answer.reason)
+    if not isinstance(answer, Written):
+        raise TypeError(f"not an answer to a batch: {answer!r}")
+    return results_of(items, answer)
