@@ -16,7 +16,7 @@ Gathered = tuple[Item, asyncio.Future[Result]]
 
 
 def nothing_to_see() -> None:
-    """See nothing: results come between two turns of the event loop."""
+    """Do nothing: results come between two turns of the event loop."""
 
 
 class GroupCommit(Generic[Item, Result]):
@@ -27,8 +27,9 @@ class GroupCommit(Generic[Item, Result]):
     fail with what it raised, and no others. A batch holds at most `max_items`, and at most `max_bytes` unless its
     first item is larger; `size_of` returns the bytes of an item.
 
-    Items of one turn of the event loop are one batch. But `part` items are written before the turn ends: that pays
-    if `write` begins at once, and returns a future. `look` is to resolve those futures that it can by now.
+    Items of one turn of the event loop are one batch. But once `part` items have gathered and one more batch may be
+    written, they do not wait for the end of the turn: that pays if `write` begins at once, and returns a future.
+    `look` is to resolve those futures that it can by now; it must not raise.
     """
 
     def __init__(
@@ -51,8 +52,8 @@ class GroupCommit(Generic[Item, Result]):
         self._look = look
         self._gathered: deque[Gathered[Item, Result]] = deque()
         self._writing: list[asyncio.Future[Sequence[Result]]] = []
-        self._turn_ends = False
-        """What has gathered will be written at the end of this turn of the event loop."""
+        self._end_is_due = False
+        """`_end_turn` will be called at the end of this turn of the event loop."""
 
     def submit(self, item: Item) -> asyncio.Future[Result]:
         """Put an item into the next batch. It stays there even if the future is cancelled."""
@@ -63,24 +64,24 @@ class GroupCommit(Generic[Item, Result]):
             if not self._may_write():
                 self._look()
             self._write_next()
-        elif not self._turn_ends and self._may_write():
-            self._turn_ends = True
+        elif not self._end_is_due and self._may_write():
+            self._end_is_due = True
             loop.call_soon(self._end_turn)
         return future
 
     async def aclose(self) -> None:
         """Return when every submitted item was written or has failed."""
         self._write_next()
-        while writing := [one for one in self._writing if not one.done()]:
-            await asyncio.wait(writing)
+        while self._writing:
+            await asyncio.wait(self._writing)
+            await asyncio.sleep(0)  # then their results reach the items, and the next batches are written
 
     def _end_turn(self) -> None:
-        self._turn_ends = False
+        self._end_is_due = False
         self._write_next()
 
     def _may_write(self) -> bool:
-        self._writing = [one for one in self._writing if not one.done()]
-        return len(self._writing) < self._at_once
+        return sum(not one.done() for one in self._writing) < self._at_once
 
     def _write_next(self) -> None:
         while self._gathered and self._may_write():
@@ -98,6 +99,7 @@ class GroupCommit(Generic[Item, Result]):
             return failed
 
     def _written(self, batch: list[Gathered[Item, Result]], writing: asyncio.Future[Sequence[Result]]) -> None:
+        self._writing.remove(writing)
         try:
             results = writing.result()
             if len(results) != len(batch):

@@ -327,12 +327,28 @@ async def test_a_write_that_raises_before_it_begins_fails_its_batch() -> None:
     assert (second.result(), batches) == ("b", [["a"], ["b"]])
 
 
-async def test_closing_writes_what_was_submitted_in_the_same_turn(disk: Disk) -> None:
-    """The turn has not ended yet."""
-    commits = GroupCommit(disk.write, max_items=10)
+async def test_closing_gives_results_that_have_come_in_the_same_turn() -> None:
+    """Those of the last batch too, which closing itself has written."""
+    beside = Beside()
+    commits = GroupCommit(beside.write, max_items=10, at_once=2, part=2, look=beside.look)
+    futures = [commits.submit(item) for item in "ab"]
+    beside.answers.append("AB")
+    beside.look()
+    futures.append(commits.submit("c"))
+    beside.answers.append("C")
+    asyncio.get_running_loop().call_soon(beside.look)
+    await commits.aclose()
+
+    assert [future.done() and future.result() for future in futures] == list("ABC")
+
+
+async def test_closing_writes_what_was_submitted_right_before() -> None:
+    """The turn of the event loop has not ended yet."""
+    beside = Beside()
+    commits = GroupCommit(beside.write, max_items=10)
     future = commits.submit("a")
-    closing = asyncio.create_task(commits.aclose())
-    await disk.finish()
-    await soon(closing)
+    beside.answers.append("A")
+    asyncio.get_running_loop().call_later(0, beside.look)
+    await commits.aclose()
 
     assert future.result() == "A"

@@ -2,12 +2,14 @@
 # ruff: noqa: ASYNC240 - looks at small files between two steps of a test, where nothing else runs
 
 import asyncio
+import errno
 import os
 import signal
 import socket
 import sqlite3
 import sys
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, closing, suppress
 from pathlib import Path
 
@@ -20,6 +22,7 @@ from receiver.core.ports.log import DeliveryLog, LogItem, Probe
 from receiver.core.quarantine import Quarantined
 from receiver.core.types import AppendOutcome, DeliveryKey
 from receiver.errors import StoreError, StoreRefused
+from receiver.stores.writer_process import log as log_module
 from receiver.stores.writer_process import process
 from receiver.stores.writer_process.log import open_writer_process
 from receiver.stores.writer_process.messages import (
@@ -394,6 +397,85 @@ def test_a_thread_sends_what_the_other_process_reads() -> None:
         theirs.close()
         frames.send(Opened())
         assert frames.receive() is None
+
+
+async def test_what_is_no_message_ends_the_connection(caplog: pytest.LogCaptureFixture) -> None:
+    """Nothing after it can be trusted. Whoever looks gets no error: it may be another request."""
+    ours, theirs = socket.socketpair()
+    with theirs:
+        taken = Taken(ours)
+        theirs.sendall(bytes_of(Opened()) + (3).to_bytes(4, "little") + b"xyz")
+        taken.frames.look()
+
+    assert (taken.messages, taken.ends) == ([Opened()], 1)
+    assert [record.message for record in caplog.records] == ["batch_not_written"]
+
+
+class Full(socket.socket):
+    """A socket for which the system has no memory."""
+
+    def sendmsg(self, *_: object) -> int:
+        """Send nothing."""
+        raise OSError(errno.ENOBUFS, "no memory")
+
+
+async def test_a_connection_that_cannot_be_written_to_ends_and_its_last_message_counts() -> None:
+    """A part of a frame would be on its way, and all that follows would be lost."""
+    ours, theirs = socket.socketpair()
+    with theirs:
+        taken = Taken(Full(fileno=ours.detach()))
+        theirs.sendall(bytes_of(Written([AppendOutcome.ACCEPTED])))
+        taken.frames.send(Opened())
+        assert taken.ends == 0
+        await turns(3)
+
+    assert (taken.messages, taken.ends) == ([Written([AppendOutcome.ACCEPTED])], 1)
+
+
+async def test_nothing_runs_while_there_is_nothing_to_send(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A socket with room is always ready: to go on asking for that would take a whole core."""
+    ours, theirs = socket.socketpair()
+    loop = asyncio.get_running_loop()
+    waiting: list[str] = []
+    monkeypatch.setattr(loop, "add_writer", lambda *_: waiting.append("add"))
+    monkeypatch.setattr(loop, "remove_writer", lambda *_: waiting.append("remove"))
+    with theirs:
+        frames = Taken(ours).frames
+        frames.send(LogBatch([delivery("k", body=bytes(20_000_000))], [], []))
+        assert waiting == ["add"]
+        frames.close()
+
+    assert waiting == ["add", "remove"]
+    frames.send(Opened())
+    assert waiting == ["add", "remove"]
+
+
+async def test_parts_of_one_turn_are_written_while_the_turn_goes_on(log: DeliveryLog, path: Path) -> None:
+    """The third part needs the place of another one, whose answer is seen within the turn too."""
+    futures: list[asyncio.Future[Receipt]] = []
+
+    def three_parts() -> bool:
+        return len(stored(path)) == 3 * log_module.PART
+
+    def two_parts() -> bool:
+        return len(stored(path)) == 2 * log_module.PART
+
+    with ThreadPoolExecutor(1) as thread:  # it polls while this turn of the event loop goes on
+        futures += [log.append(delivery(f"{number}")) for number in range(2 * log_module.PART)]
+        thread.submit(asyncio.run, until(two_parts, "two parts to be stored")).result()
+        futures += [log.append(delivery(f"later-{number}")) for number in range(log_module.PART)]
+        thread.submit(asyncio.run, until(three_parts, "three parts to be stored")).result()
+    assert not any(one.done() for one in futures)
+    receipts = await soon(asyncio.gather(*futures))
+
+    assert {one.outcome for one in receipts} == {AppendOutcome.ACCEPTED}
+
+
+@pytest.mark.parametrize("outcomes", [[], [AppendOutcome.ACCEPTED], [AppendOutcome.ACCEPTED] * 3])
+def test_other_than_one_outcome_for_each_delivery_is_an_error(outcomes: list[AppendOutcome]) -> None:
+    """Nobody knows which delivery has none."""
+    with pytest.raises(RuntimeError, match="one outcome"):
+        results_of(ITEMS, Written(outcomes))
 
 
 def test_each_delivery_gets_its_own_outcome() -> None:

@@ -12,9 +12,9 @@ from receiver.stores.writer_process.process import WriterProcess
 
 _AT_ONCE = 2
 """While the writer syncs one batch, the next one is on its way to it already."""
-_PART = 16
-"""So many deliveries of one turn of the event loop go to the writer before the turn ends, so that both processes
-work. The senders of one batch come back together: without this, one process would wait for the other."""
+PART = 16
+"""So many of the deliveries of one turn go to the writer before the turn ends, so that both processes work. The
+senders of one batch come back together: without this, one process would wait for the other."""
 MAX_ITEMS = 512 // _AT_ONCE
 """Deliveries in one batch."""
 MAX_BYTES = 8 * 1024 * 1024 // _AT_ONCE
@@ -38,7 +38,7 @@ async def open_writer_process(store: str, *, log_level: str, json_logs: bool) ->
     writer = WriterProcess((*command, "json" if json_logs else "text"), open_store(store).exists)
     await writer.start()
     appending = GroupedLog(
-        writer.write, max_items=MAX_ITEMS, max_bytes=MAX_BYTES, at_once=_AT_ONCE, part=_PART, look=writer.look
+        writer.write, max_items=MAX_ITEMS, max_bytes=MAX_BYTES, at_once=_AT_ONCE, part=PART, look=writer.look
     )
     try:
         yield appending

@@ -14,14 +14,18 @@ from typing import cast
 import msgspec
 
 from receiver.core.deliveries import Delivery, Receipt
+from receiver.core.log_lines import event_log
 from receiver.core.ports.log import LogItem, Probe
 from receiver.core.quarantine import Quarantined
 from receiver.core.types import AppendOutcome
 
+log = event_log(__name__)
+
 _PIECE = 64 * 1024
+"""Bytes that are read at one time."""
 _ON_ITS_WAY = 4 * 1024 * 1024
-"""Bytes that the system may keep until the other process reads them; it may allow less. With a tenth of that, 50 KB
-bodies are acknowledged a sixth less often: the web process waits with a batch until the writer has time for it."""
+"""Bytes that the system may keep until the other process reads them. Linux allows `net.core.wmem_max` (socket(7)).
+With the usual 208 KiB, bodies of 50 KB are acknowledged a sixth less often: their batches wait for the writer."""
 _HEADER = 4
 """Bytes before each frame: its length, the lowest byte first."""
 
@@ -78,6 +82,8 @@ def batch_of(items: Sequence[LogItem]) -> LogBatch:
 
 def results_of(items: Sequence[LogItem], written: Written) -> list[Receipt | None]:
     """Return what became of each item: a Receipt for each delivery, None for the others."""
+    if len(written.outcomes) != sum(isinstance(item, Delivery) for item in items):
+        raise RuntimeError("not one outcome for each delivery")
     outcomes = iter(written.outcomes)
     return [Receipt(item.key, next(outcomes)) if isinstance(item, Delivery) else None for item in items]
 
@@ -121,12 +127,13 @@ class Frames:
     """Writes frames to a socket, and hands the message of each that comes to `take`; for an event loop.
 
     A frame is written at once, as far as the other process has room for it, and not at the end of the loop's turn.
-    `end` is called when the other process has closed the socket, or has ended.
+    `end` is called once: when the other process has closed the socket or has ended, or when this is closed.
     """
 
     def __init__(self, connection: socket.socket, take: Callable[[Message], None], end: Callable[[], None]) -> None:
         connection.setblocking(False)
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _ON_ITS_WAY)
+        with suppress(OSError):  # Linux gives what it allows, other systems may refuse
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _ON_ITS_WAY)
         self._connection = connection
         self._take = take
         self._end = end
@@ -145,15 +152,16 @@ class Frames:
             self._send_unsent()
 
     def look(self) -> None:
-        """Take the messages that have come."""
+        """Take the messages that have come. This raises nothing: what is not a message ends the connection."""
         try:
             while not self._is_closed and (come := self._connection.recv(_PIECE)):
                 self._come += come
                 self._take_complete()
         except BlockingIOError:
             return
-        except ConnectionError:
-            pass
+        except Exception as exc:
+            if not isinstance(exc, OSError):  # which the end of the other process is
+                log.exception("batch_not_written")
         self.close()
 
     def close(self) -> None:
@@ -175,10 +183,15 @@ class Frames:
                 self._drop_sent(self._connection.sendmsg(self._unsent))
         except BlockingIOError:
             self._loop.add_writer(self._connection, self._send_unsent)
-        except ConnectionError:
-            self._loop.call_soon(self.close)  # not within `send`: the answer is not owed yet
+        except OSError:
+            self._loop.call_soon(self._take_last)  # not within `send`: the answer is not owed yet
         else:
             self._loop.remove_writer(self._connection)
+
+    def _take_last(self) -> None:
+        """Take what the other process has sent before it ended."""
+        self.look()
+        self.close()
 
     def _drop_sent(self, count: int) -> None:
         while count:
