@@ -81,7 +81,7 @@ class GroupCommit(Generic[Item, Result]):
         self._write_next()
 
     def _may_write(self) -> bool:
-        return sum(not one.done() for one in self._writing) < self._at_once
+        return len([one for one in self._writing if not one.done()]) < self._at_once
 
     def _write_next(self) -> None:
         while self._gathered and self._may_write():
