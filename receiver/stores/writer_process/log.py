@@ -12,7 +12,7 @@ from receiver.stores.writer_process.process import WriterProcess
 
 _AT_ONCE = 2
 """While the writer syncs one batch, the next one is on its way to it already."""
-PART = 16
+PART = 32
 """So many of the deliveries of one turn go to the writer before the turn ends, so that both processes work. The
 senders of one batch come back together: without this, one process would wait for the other."""
 MAX_ITEMS = 512 // _AT_ONCE
