@@ -300,7 +300,8 @@ async def test_a_removed_log_refuses_deliveries_and_loses_none(tmp_path: Path) -
         await load.send(serving.port, 20)
         assert load.answers == {200: 20, 503: 20}
         await becomes_red(serving)
-        assert "receiver.db-wal was moved or deleted; put it back or restart" in serving.output
+        moved = "receiver.db-wal was moved or deleted; put it back or restart"
+        await until(lambda: moved in serving.output, "the log to name the file")
         serving.send_signal(signal.SIGTERM)
         assert await serving.exit_code() == 0
         assert "Traceback" not in serving.output
