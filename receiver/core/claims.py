@@ -34,7 +34,8 @@ class WorkItem(NamedTuple):
 
     `attempt` counts from 1 and includes this one. Of the attempts before it, `uncounted` do not count in the
     handler's schedule: they ended with their worker, or came before an operator asked for a retry. `deaths` counts
-    the processes, of workers and of handlers, that certainly died while they ran it.
+    the processes, of workers and of handlers, that certainly died while they ran it. With `in_lane`, others may be
+    queued behind it.
     """
 
     id: int
@@ -44,6 +45,7 @@ class WorkItem(NamedTuple):
     deaths: int
     trigger: Trigger
     source: StoredDelivery
+    in_lane: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,13 +119,18 @@ class LaterWork:
 
 
 class Settlement(NamedTuple):
-    """The end of an attempt: the next state of its work item, and when the item is due if that is WAITING."""
+    """The end of an attempt: the next state of its work item, and when the item is due if that is WAITING.
+
+    `handler` is that of the work item. Without `in_lane` the item has certainly no lane.
+    """
 
     work_id: int
+    handler: HandlerName
     worker: WorkerId
     attempt: Attempt
     state: WorkState
     due_at: datetime
+    in_lane: bool = True
     holds_lane: bool = False
     """If the item is DEAD now, its lane stands still until an operator decides."""
     died: bool = False

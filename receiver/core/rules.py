@@ -1,7 +1,7 @@
 """The rules of dispatch: where a work item begins, when it may run, and what the end of an attempt means."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -169,12 +169,12 @@ def as_replay(work: NewWork) -> NewWork:
     return work._replace(claim=False, starts=False, trigger=trigger)
 
 
-def later_work(settlements: Sequence[Settlement], held: Sequence[bool]) -> list[NewWork]:
-    """Return what those attempts asked for that succeeded, and whose workers still `held` the lease."""
+def later_work(settlements: Iterable[Settlement]) -> list[NewWork]:
+    """Return what those attempts asked for that succeeded. Their workers still held the leases."""
     return [
         NewWork(later.seq, later.handler, claim=False, trigger=Trigger.LATER, due_at=later.due_at)
-        for one, is_held in zip(settlements, held, strict=True)
-        if is_held and one.state is WorkState.DONE
+        for one in settlements
+        if one.state is WorkState.DONE
         for later in one.later
     ]
 

@@ -89,7 +89,16 @@ class ResultSettler:
         died = isinstance(ended.result, Died)
         later = [LaterWork(item.source.seq, one.handler, attempt.ended_at + one.after) for one in ended.later]
         settlement = Settlement(
-            item.id, self._leases.worker, attempt, state, due_at, holds_lane, died, later=tuple(later)
+            item.id,
+            item.handler,
+            self._leases.worker,
+            attempt,
+            state,
+            due_at,
+            item.in_lane,
+            holds_lane,
+            died,
+            tuple(later),
         )
         failure = (ended.error, ended.raised) if ended.error and ended.raised else None
         self._results.append((settlement, item, failure))

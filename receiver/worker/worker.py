@@ -259,7 +259,8 @@ class Worker:
         started: list[int] = []
         for work_id, new, match in zip(ids, work, matches, strict=True):
             if work_id is not None:
-                item = WorkItem(work_id, match.handler.name, 1, 0, 0, new.trigger, match.stored)
+                in_lane = new.lane is not None
+                item = WorkItem(work_id, new.handler, 1, 0, 0, new.trigger, match.stored, in_lane)
                 claimed.append(Claimed(item, match.handler, match.kept, match.refusal))
                 if new.starts:
                     started.append(work_id)

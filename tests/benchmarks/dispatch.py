@@ -234,7 +234,7 @@ class _Calls:
     def _success(self, work_id: int, number: int) -> Settlement:
         now = self._clock.now()
         attempt = Attempt(number, Trigger.DELIVERY, now, now, AttemptOutcome.SUCCEEDED)
-        return Settlement(work_id, _WORKER, attempt, WorkState.DONE, now)
+        return Settlement(work_id, self._handler, _WORKER, attempt, WorkState.DONE, now, in_lane=False)
 
     async def _typical(self, call: Callable[[], Awaitable[Any]]) -> float:
         times = []

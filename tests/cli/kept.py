@@ -96,7 +96,10 @@ class Filling:
         if state in _ENDED:
             attempt = attempt or ended("ValueError: no such page" if state is DEAD else None)
             await self.queue.settle(
-                [Settlement(work_id, _WORKER, attempt, state, NOON, holds_lane) for work_id in numbers]
+                [
+                    Settlement(work_id, handler, _WORKER, attempt, state, NOON, holds_lane=holds_lane)
+                    for work_id in numbers
+                ]
             )
         if note is not None:
             await self.queue.recheck(first, at=NOON + timedelta(minutes=2), note=note)

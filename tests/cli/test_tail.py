@@ -261,7 +261,7 @@ class Working:
                 [HandlerClaim(SAVE)], ClaimLimits(len(work_ids), 10**9), lease=lease, now=NOON
             )
             assert [one.id for one in claimed] == list(work_ids)
-            ends = [Settlement(one.id, lease.worker, ended(), WorkState.DONE, NOON) for one in claimed]
+            ends = [Settlement(one.id, SAVE, lease.worker, ended(), WorkState.DONE, NOON) for one in claimed]
             await queue.settle(ends)
 
 

@@ -171,7 +171,7 @@ class World:
         assert list(ids) == self.rules.routes(batch, work, made, lease, self.now)
         read = {one.seq: one for one in batch.deliveries}
         worker.believed += [
-            WorkItem(work_id, new.handler, 1, 0, 0, Trigger.DELIVERY, read[new.seq])
+            WorkItem(work_id, new.handler, 1, 0, 0, Trigger.DELIVERY, read[new.seq], new.lane is not None)
             for work_id, new in zip(ids, work, strict=True)
             if work_id is not None
         ]
@@ -260,7 +260,7 @@ class World:
         outcome = AttemptOutcome.FAILED if ending.error else AttemptOutcome.SUCCEEDED
         attempt = Attempt(item.attempt, item.trigger, self.now, self.now, outcome, ending.error)
         holds = state is WorkState.DEAD and policy.holds_when_dead
-        return Settlement(item.id, worker.name, attempt, state, due_at, holds)
+        return Settlement(item.id, item.handler, worker.name, attempt, state, due_at, item.in_lane, holds)
 
     async def release_leases(self, worker: Worker, items: Sequence[WorkItem]) -> None:
         """Return items."""

@@ -67,9 +67,9 @@ def end_of(work_id: int, worker: WorkerId, handler: HandlerName, begun: datetime
     if handler == INDEX and _INDEX_IS_AWAY[0] <= begun < _INDEX_IS_AWAY[1]:
         ended = begun + timedelta(seconds=5)
         failed = Attempt(1, Trigger.DELIVERY, begun, ended, AttemptOutcome.FAILED, _ERROR, TRACEBACK)
-        return Settlement(work_id, worker, failed, WorkState.DEAD, ended)
+        return Settlement(work_id, handler, worker, failed, WorkState.DEAD, ended)
     done = Attempt(1, Trigger.DELIVERY, begun, begun + took, AttemptOutcome.SUCCEEDED)
-    return Settlement(work_id, worker, done, WorkState.DONE, begun + took)
+    return Settlement(work_id, handler, worker, done, WorkState.DONE, begun + took)
 
 
 async def lived() -> tuple[MemoryStore, VirtualClock]:

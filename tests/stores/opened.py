@@ -216,12 +216,14 @@ def ended(
     at: timedelta = SECOND,
     holds_lane: bool = False,
     trigger: Trigger = Trigger.DELIVERY,
+    handler: HandlerName = ONE,
+    in_lane: bool = True,
 ) -> Settlement:
     """Return the end of an attempt that took a second."""
     outcome = AttemptOutcome.SUCCEEDED if error is None else AttemptOutcome.FAILED
     trace = error and f"Traceback: {error}"
     attempt = Attempt(number, trigger, after_noon(at) - SECOND, after_noon(at), outcome, error, trace)
-    return Settlement(work_id, worker, attempt, state, after_noon(due), holds_lane)
+    return Settlement(work_id, handler, worker, attempt, state, after_noon(due), in_lane, holds_lane)
 
 
 def after_noon(passed: timedelta) -> datetime:

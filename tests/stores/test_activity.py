@@ -25,13 +25,14 @@ def end(
     at: timedelta = NOTHING,
     took: timedelta | None = MILLISECOND,
     outcome: AttemptOutcome = SUCCEEDED,
+    handler: HandlerName = ONE,
 ) -> Settlement:
     """Return the end of a first attempt, so long after noon."""
     started = None if took is None else after_noon(at) - took
     state = DONE if outcome is SUCCEEDED else DEAD
     error = None if outcome is SUCCEEDED else "E: no"
     return Settlement(
-        work_id, A, Attempt(1, Trigger.DELIVERY, started, after_noon(at), outcome, error), state, NOON
+        work_id, handler, A, Attempt(1, Trigger.DELIVERY, started, after_noon(at), outcome, error), state, NOON
     )
 
 
@@ -48,7 +49,7 @@ async def test_ended_attempts_are_counted_by_minute_handler_outcome_and_duration
     first, second, third, fourth = await opened.items(4, claim=True)
     (other,) = await opened.items(1, TWO, claim=True)
 
-    await opened.settle(end(first), end(second), end(third, outcome=FAILED), end(other))
+    await opened.settle(end(first), end(second), end(third, outcome=FAILED), end(other, handler=TWO))
     await opened.settle(end(fourth, MINUTE * 2, SECOND, TIMED_OUT))
 
     assert await counted(opened) == [
@@ -92,7 +93,7 @@ async def test_counts_come_in_steps_from_a_moment_on_and_for_one_handler(opened:
     (other,) = await opened.items(1, TWO, claim=True)
     for at, work_id in zip((-16, -1, 0, 14), ids, strict=True):
         await opened.settle(end(work_id, MINUTE * at))
-    await opened.settle(end(other))
+    await opened.settle(end(other, handler=TWO))
 
     found = await counted(opened, -MINUTE, MINUTE * 15, ONE)
 

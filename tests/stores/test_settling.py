@@ -9,6 +9,7 @@ from tests.doubles import NOON
 from tests.stores.opened import (
     DEAD,
     DONE,
+    ONE,
     RUNNING,
     SECOND,
     WAITING,
@@ -61,7 +62,7 @@ async def test_every_attempt_is_recorded_as_it_ended(opened: Opened) -> None:
     for attempt, state in zip(attempts, (WAITING, WAITING, DONE), strict=True):
         if attempt.number > 1:
             await opened.claim()
-        assert await opened.settle(Settlement(work_id, A, attempt, state, NOON)) == [True]
+        assert await opened.settle(Settlement(work_id, ONE, A, attempt, state, NOON)) == [True]
 
     assert await opened.history(work_id) == attempts
 

@@ -56,7 +56,7 @@ def seen() -> Iterator[list[Any]]:
 
 def settlement(outcome: AttemptOutcome, state: WorkState, **more: Any) -> Settlement:
     attempt = Attempt(3, Trigger.RETRY, NOON, NOON + 2 * SECOND, outcome, **more)
-    return Settlement(11, WorkerId("w"), attempt, state, NOON + 9 * SECOND)
+    return Settlement(11, ITEM.handler, WorkerId("w"), attempt, state, NOON + 9 * SECOND)
 
 
 def test_the_start_of_an_attempt_is_emitted(seen: list[Any]) -> None:

@@ -60,7 +60,7 @@ class MemoryClaims(MemoryFace):
             self.state.free_lanes(ended, now)
             for one in itertools.compress(settlements, settled):
                 self._count(one.work_id, one.attempt, now)
-            for work in later_work(settlements, settled):
+            for work in later_work(itertools.compress(settlements, settled)):
                 self.state.make(work, None, now)
             self.state.changes.set()
         return settled
@@ -137,6 +137,7 @@ class MemoryClaims(MemoryFace):
             deaths=row.deaths,
             trigger=row.trigger(),
             source=self.state.deliveries[row.seq],
+            in_lane=row.lane is not None,
         )
 
     def _settle(self, settlement: Settlement) -> bool:

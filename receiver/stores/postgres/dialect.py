@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from itertools import chain
 
@@ -10,6 +10,7 @@ from receiver.core.bulk import Imported
 from receiver.core.deliveries import Delivery
 from receiver.core.search import Phrase
 from receiver.core.types import HandlerName
+from receiver.core.work import NewWork
 from receiver.errors import NoSearchIndex
 from receiver.stores.postgres.arrivals import insert_new
 from receiver.stores.postgres.statements import (
@@ -158,6 +159,18 @@ def insert_with_ids(
     return list(chain.from_iterable(made.fetchall()))
 
 
+def insert_alike(
+    connection: SqlConnection, statement: str, work: Sequence[NewWork], shared: Mapping[str, object]
+) -> Sequence[int]:
+    """Insert work items that share these values and return their ids, which grow in their order."""
+    own = {
+        "seqs": [one.seq for one in work],
+        "handlers": [one.handler for one in work],
+        "lanes": [one.lane for one in work],
+    }
+    return list(chain.from_iterable(connection.execute(statement, {**shared, **own}).fetchall()))
+
+
 def insert_delivery(connection: SqlConnection, delivery: Delivery) -> int | None:
     """Store a delivery and return its seq, None if its key is stored."""
     new = insert_new(connection, [Imported(delivery, origin=delivery.origin)])
@@ -172,6 +185,7 @@ def writes(locks: Locks) -> Writes:
         routing=routing,
         insert=insert,
         insert_with_ids=insert_with_ids,
+        insert_alike=insert_alike,
         insert_delivery=insert_delivery,
         locks=locks,
         claims=claims,

@@ -31,13 +31,13 @@ class SettledBatch:
         self._handlers = handlers
         self._buckets = [(row[4] - (row[3] or row[4])).bit_length() for row in attempts]
         self._successes = successes
-        self._others = [row[5].value for row in attempts[successes:]]
+        self._others = [row[5] for row in attempts[successes:]]
 
     def __len__(self) -> int:
         return len(self._handlers)
 
     def rows(self) -> Iterable[tuple[int, HandlerName, str, int]]:
-        """Return where each attempt counts. Plain texts are hashed faster than members of an enum."""
+        """Return where each attempt counts."""
         outcomes = chain(repeat(_SUCCEEDED, self._successes), self._others)
         return zip(repeat(self._minute), self._handlers, outcomes, self._buckets, strict=False)
 

@@ -281,7 +281,7 @@ def _moment(row: tuple[int | None]) -> datetime | None:
 
 
 def _work_item(row: tuple[Any, ...]) -> WorkItem:
-    work_id, handler, attempts, uncounted, deaths, trigger, *stored = row
+    work_id, handler, attempts, uncounted, deaths, trigger, lane, *stored = row
     return WorkItem(
         id=work_id,
         handler=handler,
@@ -289,5 +289,6 @@ def _work_item(row: tuple[Any, ...]) -> WorkItem:
         uncounted=uncounted,
         deaths=deaths,
         trigger=Trigger(trigger) if attempts == 1 else Trigger.RETRY,
-        source=stored_delivery(tuple(stored)),
+        source=stored_delivery(stored),
+        in_lane=lane is not None,
     )

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
+from itertools import compress
 from typing import Any
 
 from receiver.core.batching import BatchSize
@@ -21,10 +22,11 @@ from receiver.core.rules import later_work
 from receiver.core.types import DeliveryKey, HandlerName, HandlerSwitch, WorkerId, WorkState
 from receiver.core.work import NewWork
 from receiver.core.workers import WorkerSign
-from receiver.stores.sql.activity import PendingActivity
+from receiver.stores.sql.activity import PendingActivity, SettledBatch
 from receiver.stores.sql.connection import SqlConnection, SqlDatabase, Values, number
 from receiver.stores.sql.rows import stored_delivery, written_limits
 from receiver.stores.sql.schedules import SqlSchedules
+from receiver.stores.sql.settling import NotAllHeld
 from receiver.stores.sql.statements.columns import ROUTED
 from receiver.stores.sql.switches import switches
 from receiver.stores.sql.writes import Writes
@@ -132,25 +134,31 @@ class SqlQueue(SqlSchedules):
         if not settlements:
             return ()
 
-        now = to_micros(max(one.attempt.ended_at for one in settlements))
-
         def write(connection: SqlConnection) -> Sequence[bool]:
-            with self.database.transaction(connection):
-                held, batch = self._writes.settling.settle(connection, settlements)
-                self._make_later(connection, settlements, held)
-                written = self._activity.write_due(connection, batch, now)
+            try:
+                with self.database.transaction(connection):
+                    batch, written = self._settle(connection, settlements)
+                held = [True] * len(settlements)
+            except NotAllHeld:  # rare; to find out which ones each time would take a third more time
+                with self.database.transaction(connection):
+                    held = self._writes.settling.held(connection, settlements)
+                    batch, written = self._settle(connection, list(compress(settlements, held)))
             self._activity.committed(batch, written=written)
             return held
 
         return await self.database.call(write)
 
-    def _make_later(
-        self, connection: SqlConnection, settlements: Sequence[Settlement], held: Sequence[bool]
-    ) -> None:
-        """Make what the attempts that succeeded have asked for."""
-        if work := later_work(settlements, held):
-            now = max(one.attempt.ended_at for one in settlements)
+    def _settle(
+        self, connection: SqlConnection, settlements: Sequence[Settlement]
+    ) -> tuple[SettledBatch | None, bool]:
+        """Record attempts and make what they have asked for; return what was counted, and whether it is written."""
+        if not settlements:
+            return None, False
+        batch = self._writes.settling.settle(connection, settlements)
+        now = max(one.attempt.ended_at for one in settlements)
+        if work := later_work(settlements):
             self._writes.work_rows.make(connection, work, lease=None, now=now)
+        return batch, self._activity.write_due(connection, batch, to_micros(now))
 
     async def sign_on(self, sign: WorkerSign, *, now: datetime) -> None:
         """Show that a worker lives, and write what is counted."""

@@ -1,8 +1,8 @@
 """The end of attempts, inside the queue's transactions."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Protocol
 
 from receiver.core.claims import Settlement
 from receiver.core.clock import to_micros
@@ -14,19 +14,21 @@ from receiver.stores.sql.inserting import attempt_row
 from receiver.stores.sql.locks import Locks
 from receiver.stores.sql.moments import LatestMoment
 
-_Held = tuple[Any, ...]
-"""Id, lane and handler of an item that the worker still held. The lane is None without one."""
+
+class NotAllHeld(Exception):
+    """The worker has lost the lease of an item whose attempt it ends."""
 
 
 class SettlingStatements(Protocol):
     """The SQL of ended attempts. `:ids` is an array of the dialect, and `:items` its rows."""
 
     HOLDERS: str
-    """Id, worker, attempts, lane and handler of those of `:ids` that run."""
+    """Id, worker and attempts of those of `:ids` that run; nobody ends them before the transaction does."""
     FINISH: str
-    """Make those of `:ids` done that `:worker` runs as attempt `:number`; returns id, lane and handler of each."""
+    """Make those of `:ids` done that `:worker` runs as attempt `:number`."""
     SETTLE: str
-    """Move `:items`, rows of id, state, due_at, error, whether it holds its lane, and whether its process died."""
+    """Move `:items`, rows of id, state, due_at, error, whether it holds its lane, whether its process died, worker
+    and number of the attempt, if that worker runs that attempt."""
     PROMOTE: str
     """Make due at `:now` what comes next in the lanes of `:ids`, where no other item heads the lane."""
 
@@ -49,25 +51,40 @@ class SettlingAlgorithm:
         self._latest = latest
         self._dialect = dialect
 
-    def settle(
-        self, connection: SqlConnection, settlements: Sequence[Settlement]
-    ) -> tuple[list[bool], SettledBatch]:
-        """Record these attempts, at least one.
+    def settle(self, connection: SqlConnection, settlements: Sequence[Settlement]) -> SettledBatch:
+        """Record these attempts, at least one, and return what is to be counted.
 
-        Returns for each whether its worker still held it, and what is to be counted of those that were held.
+        Raises NotAllHeld if a worker has lost an item, so that the transaction is undone.
         """
-        self._locks.lanes_of(connection, [one.work_id for one in settlements])
-        finished, moved = self._finish(connection, settlements), self._move_others(connection, settlements)
-        held = finished | moved
+        in_lanes = [one.work_id for one in settlements if one.in_lane]
+        self._lock_lanes(connection, in_lanes)
+        done = [one for one in settlements if one.state is WorkState.DONE]
+        others = [one for one in settlements if one.state is not WorkState.DONE]
+        self._finish(connection, done)
+        self._move(connection, others)
         now = max(one.attempt.ended_at for one in settlements)
         self._latest.note(connection, now)
-        if in_lanes := [work_id for work_id, lane, _ in held.values() if lane is not None]:
+        if in_lanes:
             self.promote(connection, in_lanes, now)
-        rows = [attempt_row(settlements[place].work_id, settlements[place].attempt) for place in held]
+        settled = [*done, *others]
+        rows = [attempt_row(one.work_id, one.attempt) for one in settled]
         self._insert_attempts(connection, rows)
-        handlers = [handler for _, _, handler in held.values()]
-        batch = SettledBatch(handlers, rows, to_micros(now), successes=len(finished))
-        return [place in held for place in range(len(settlements))], batch
+        return SettledBatch([one.handler for one in settled], rows, to_micros(now), successes=len(done))
+
+    def held(self, connection: SqlConnection, settlements: Sequence[Settlement]) -> list[bool]:
+        """Tell for each whether its worker still holds the item, until the transaction ends.
+
+        Of an attempt that ended twice only the first end counts.
+        """
+        self._lock_lanes(connection, [one.work_id for one in settlements if one.in_lane])
+        ids = self._dialect.array([one.work_id for one in settlements])
+        holders = {work_id: holder for work_id, *holder in connection.execute(self._sql.HOLDERS, {"ids": ids})}
+        held = []
+        for one in settlements:
+            held.append(holders.get(one.work_id) == [one.worker, one.attempt.number])
+            if held[-1]:
+                del holders[one.work_id]
+        return held
 
     def promote(self, connection: SqlConnection, work_ids: Sequence[int], now: datetime) -> None:
         """Make due what comes next in the lanes of these items, where no other item heads the lane.
@@ -77,53 +94,32 @@ class SettlingAlgorithm:
         values = {"ids": self._dialect.array(work_ids), "now": to_micros(now)}
         connection.execute(self._sql.PROMOTE, values)
 
-    def _finish(self, connection: SqlConnection, settlements: Sequence[Settlement]) -> dict[int, _Held]:
-        """Make done what succeeded; return what the worker still held, by the place.
+    def _lock_lanes(self, connection: SqlConnection, in_lanes: Sequence[int]) -> None:
+        if in_lanes:
+            self._locks.lanes_of(connection, in_lanes)
 
-        Most attempts are the first, so one statement checks and moves them all.
-        """
-        found: dict[int, _Held] = {}
-        for (worker, number), places in _successes(settlements).items():
-            values = {"ids": self._dialect.array(list(places)), "worker": worker, "number": number}
-            for row in connection.execute(self._sql.FINISH, values).fetchall():
-                found[places[row[0]]] = row
-        return found
+    def _finish(self, connection: SqlConnection, done: Sequence[Settlement]) -> None:
+        """Make done what succeeded. Most attempts are the first, so one statement checks and moves them all."""
+        ids: dict[tuple[WorkerId, int], list[int]] = {}
+        for one in done:
+            ids.setdefault((one.worker, one.attempt.number), []).append(one.work_id)
+        for (worker, number), work_ids in ids.items():
+            values = {"ids": self._dialect.array(work_ids), "worker": worker, "number": number}
+            _require(connection.execute(self._sql.FINISH, values).rowcount, len(work_ids))
 
-    def _move_others(self, connection: SqlConnection, settlements: Sequence[Settlement]) -> dict[int, _Held]:
-        """Move what did not succeed; return what the worker still held, by the place."""
-        others = {place: one for place, one in enumerate(settlements) if one.state is not WorkState.DONE}
-        found: dict[int, _Held] = {}
-        if not others:
-            return found
-        ids = self._dialect.array([one.work_id for one in others.values()])
-        holders = {row[0]: row for row in connection.execute(self._sql.HOLDERS, {"ids": ids})}
-        for place, one in others.items():
-            work_id, worker, number, *held = holders.get(one.work_id, (None, None, None))
-            if (worker, number) == (one.worker, one.attempt.number):
-                del holders[one.work_id]
-                found[place] = (work_id, *held)
-        if found:
-            rows = [_row(others[place]) for place in found]
-            connection.execute(self._sql.SETTLE, {"items": self._dialect.rows(rows)})
-        return found
+    def _move(self, connection: SqlConnection, others: Sequence[Settlement]) -> None:
+        """Move what did not succeed."""
+        if others:
+            values = {"items": self._dialect.rows([_row(one) for one in others])}
+            _require(connection.execute(self._sql.SETTLE, values).rowcount, len(others))
 
 
-def _successes(settlements: Sequence[Settlement]) -> Mapping[tuple[WorkerId, int], dict[int, int]]:
-    """Return the places of the successes, by worker and number of the attempt, and then by work item.
-
-    Of an attempt that ended twice only the first end counts: the record of attempts would refuse the second, and
-    the whole batch with it.
-    """
-    found: dict[tuple[WorkerId, int], dict[int, int]] = {}
-    others: set[tuple[WorkerId, int, int]] = set()
-    for place, one in enumerate(settlements):
-        if one.state is not WorkState.DONE:
-            others.add((one.worker, one.attempt.number, one.work_id))
-        elif (one.worker, one.attempt.number, one.work_id) not in others:
-            found.setdefault((one.worker, one.attempt.number), {}).setdefault(one.work_id, place)
-    return found
+def _require(moved: int, expected: int) -> None:
+    if moved != expected:
+        raise NotAllHeld
 
 
 def _row(one: Settlement) -> tuple[object, ...]:
     due_at = to_micros(one.due_at) if one.state is WorkState.WAITING else None
-    return one.work_id, one.state, due_at, one.attempt.error, int(one.holds_lane), int(one.died)
+    state = (one.state, due_at, one.attempt.error, int(one.holds_lane), int(one.died))
+    return one.work_id, *state, one.worker, one.attempt.number

@@ -1,7 +1,8 @@
 """New work items: where each one begins, and how it is written."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
+from itertools import groupby
 from typing import Protocol
 
 from receiver.core.claims import Lease
@@ -18,7 +19,9 @@ from receiver.stores.sql.moments import LatestMoment
 from receiver.stores.sql.switches import switches
 
 InsertWithIds = Callable[[SqlConnection, Callable[[int], str], Sequence[tuple[object, ...]]], Sequence[int]]
-"""Inserts work items and returns their ids, in the order of the rows."""
+"""Inserts work items by the statement for so many rows and returns their ids, in the order of the rows."""
+InsertAlike = Callable[[SqlConnection, str, Sequence[NewWork], Mapping[str, object]], Sequence[int]]
+"""Inserts work items by the statement, with the values that they share, and returns their ids in the same order."""
 
 
 class RoutingStatements(Protocol):
@@ -39,8 +42,8 @@ class RoutingStatements(Protocol):
     WITH_BODIES: str
     """Those of `:seqs` that have their bodies."""
 
-    def insert_work(self, rows: int) -> str:
-        """Return the statement that inserts so many rows of `WorkRows`."""
+    INSERT_WORK: str
+    """Insert work items that share all values but delivery, handler and lane."""
 
     def record_work(self, rows: int) -> str:
         """Return the statement that inserts so many items which have run already."""
@@ -58,6 +61,7 @@ class WorkRows:
         *,
         insert: Insert,
         insert_with_ids: InsertWithIds,
+        insert_alike: InsertAlike,
         latest: LatestMoment,
         locks: Locks,
         dialect: Dialect,
@@ -66,6 +70,7 @@ class WorkRows:
         self._insert = insert
         self._locks = locks
         self._insert_with_ids = insert_with_ids
+        self._insert_alike = insert_alike
         self._latest = latest
         self._dialect = dialect
 
@@ -79,8 +84,11 @@ class WorkRows:
         states = self._initial_states(connection, work)
         if work:  # behind the locks of handlers: attempts that end take both in this order
             self._latest.note(connection, now)
-        rows = [_new_row(*one, lease, now) for one in zip(work, states, strict=True)]
-        ids = self._insert_with_ids(connection, self._sql.insert_work, rows)
+        ids: list[int] = []
+        for _, run in groupby(zip(work, states, strict=True), lambda item: _shared(*item)):
+            alike, (state, *_) = zip(*run, strict=True)
+            values = _shared_values(alike[0], state, lease, now)
+            ids += self._insert_alike(connection, self._sql.INSERT_WORK, alike, values)
         return list(zip(ids, states, strict=True))
 
     def record(self, connection: SqlConnection, results: Sequence[RecordedRun]) -> None:
@@ -124,19 +132,29 @@ class WorkRows:
         return set(connection.execute(self._sql.LANE_HEADS, values).fetchall())
 
 
-def _new_row(one: NewWork, state: WorkState, lease: Lease | None, now: datetime) -> tuple[object, ...]:
+def _shared(one: NewWork, state: WorkState) -> tuple[object, ...]:
+    """Return what `_shared_values` depends on."""
+    return state, one.starts, one.trigger, one.due_at, one.hold, _heads_lane(one, state)
+
+
+def _shared_values(one: NewWork, state: WorkState, lease: Lease | None, now: datetime) -> Mapping[str, object]:
+    """Return the columns of a new work item without its delivery, its handler and its lane."""
     holder = lease if state is WorkState.RUNNING else None
     running = holder is not None
     hold = one.hold
-    return (
-        *(one.seq, one.handler, state, int(running), int(running and one.starts), one.trigger),
-        to_micros(one.due_at or now) if state is WorkState.WAITING else None,
-        to_micros(holder.until) if holder else None,
-        to_micros(hold.look_at) if hold and state is WorkState.HELD else None,
-        to_micros(hold.until) if hold else None,
-        *(holder.worker if holder else None, one.lane, int(_heads_lane(one, state))),
-        hold.note if hold else None,
-    )
+    return {
+        "state": state,
+        "attempts": int(running),
+        "started": int(running and one.starts),
+        "trigger": one.trigger,
+        "due_at": to_micros(one.due_at or now) if state is WorkState.WAITING else None,
+        "lease_until": to_micros(holder.until) if holder else None,
+        "recheck_at": to_micros(hold.look_at) if hold and state is WorkState.HELD else None,
+        "hold_until": to_micros(hold.until) if hold else None,
+        "worker": holder.worker if holder else None,
+        "heads_lane": int(_heads_lane(one, state)),
+        "note": hold.note if hold else None,
+    }
 
 
 def _heads_lane(one: NewWork, state: WorkState) -> bool:

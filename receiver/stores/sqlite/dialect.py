@@ -2,12 +2,13 @@
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from receiver.core.clock import to_micros
 from receiver.core.deliveries import Delivery
 from receiver.core.search import Phrase
+from receiver.core.work import NewWork
 from receiver.errors import ConfigurationError, NoSearchIndex
 from receiver.stores.sql.connection import SqlConnection, number
 from receiver.stores.sql.inserting import insert
@@ -114,8 +115,21 @@ def insert_with_ids(
 ) -> Sequence[int]:
     """Insert work items and return their ids, which follow each other under the write lock."""
     insert(connection, statement, rows)
+    return _last_ids(connection, len(rows))
+
+
+def insert_alike(
+    connection: SqlConnection, statement: str, work: Sequence[NewWork], shared: Mapping[str, object]
+) -> Sequence[int]:
+    """Insert work items that share these values and return their ids, which follow each other."""
+    items = json.dumps([(one.seq, one.handler, one.lane) for one in work])
+    connection.execute(statement, {**shared, "items": items})
+    return _last_ids(connection, len(work))
+
+
+def _last_ids(connection: SqlConnection, count: int) -> Sequence[int]:
     last = number(connection, "SELECT last_insert_rowid()", {})
-    return range(last - len(rows) + 1, last + 1)
+    return range(last - count + 1, last + 1)
 
 
 DIALECT = SqliteDialect()
@@ -142,6 +156,7 @@ WRITES = Writes(
     routing=routing,
     insert=insert,
     insert_with_ids=insert_with_ids,
+    insert_alike=insert_alike,
     insert_delivery=insert_delivery,
     locks=NoLocks(),
     claims=claims,

@@ -26,6 +26,7 @@ from receiver.stores.postgres.dialect import (
     WRITES,
     PostgresLocks,
     insert,
+    insert_alike,
     insert_delivery,
     insert_with_ids,
 )
@@ -91,6 +92,7 @@ def without(guard: str, *names: str) -> Writes:
         DIALECT,
         insert=insert,
         insert_with_ids=insert_with_ids,
+        insert_alike=insert_alike,
         insert_delivery=insert_delivery,
         locks=PostgresLocks(),
         **weak,

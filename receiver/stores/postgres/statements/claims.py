@@ -81,9 +81,9 @@ WITH w AS (
         state = 'running', due_at = NULL, lease_until = :until, worker = :worker, attempts = attempts + 1,
         started = CASE WHEN id = ANY(:starting) THEN 1 ELSE 0 END
     WHERE id = ANY(:ids)
-    RETURNING id, handler, attempts, uncounted, deaths, trigger, delivery_seq
+    RETURNING id, handler, attempts, uncounted, deaths, trigger, lane, delivery_seq
 )
-SELECT w.id, w.handler, w.attempts, w.uncounted, w.deaths, w.trigger, {STORED} FROM w
+SELECT w.id, w.handler, w.attempts, w.uncounted, w.deaths, w.trigger, w.lane, {STORED} FROM w
 CROSS JOIN LATERAL (SELECT * FROM deliveries AS e WHERE e.seq = w.delivery_seq OFFSET 0) AS d
 CROSS JOIN LATERAL (SELECT * FROM bodies AS c WHERE c.seq = d.seq OFFSET 0) AS b
 ORDER BY array_position(CAST(:ids AS bigint[]), w.id)

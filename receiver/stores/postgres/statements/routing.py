@@ -71,13 +71,17 @@ SELECT id FROM made ORDER BY id
 
 INSERT_WORK = f"""
 WITH made AS (
-    INSERT INTO work_items (delivery_seq, handler, state, attempts, started, trigger, due_at, lease_until,
-        recheck_at, hold_until, worker, lane, heads_lane, note)
-    SELECT a, b, c, d, e, f, g, h, i, j, k, l, m, n FROM unnest(
-        ?::bigint[], ?::text[], ?::text[], ?::integer[], ?::smallint[], ?::text[], ?::bigint[], ?::bigint[],
-        ?::bigint[], ?::bigint[], ?::text[], ?::text[], ?::smallint[], ?::text[]
-    ) WITH ORDINALITY AS given (a, b, c, d, e, f, g, h, i, j, k, l, m, n, place) ORDER BY place
-    RETURNING id, handler
+    INSERT INTO work_items (
+        delivery_seq, handler, lane, state, attempts, started, trigger, due_at, lease_until, recheck_at, hold_until,
+        worker, heads_lane, note
+    )
+    SELECT
+        seq, handler, lane, CAST(:state AS text), CAST(:attempts AS integer), CAST(:started AS smallint),
+        CAST(:trigger AS text), CAST(:due_at AS bigint), CAST(:lease_until AS bigint), CAST(:recheck_at AS bigint),
+        CAST(:hold_until AS bigint), CAST(:worker AS text), CAST(:heads_lane AS smallint), CAST(:note AS text)
+    FROM unnest(CAST(:seqs AS bigint[]), CAST(:handlers AS text[]), CAST(:lanes AS text[])) WITH ORDINALITY
+        AS given (seq, handler, lane, place)
+    ORDER BY place RETURNING id, handler
 ), {_NAME_HANDLERS}
 """
 
@@ -97,11 +101,6 @@ SELECT * FROM unnest(
     ?::bigint[], ?::integer[], ?::text[], ?::bigint[], ?::bigint[], ?::text[], ?::text[], ?::text[], ?::smallint[]
 )
 """
-
-
-def insert_work(rows: int) -> str:
-    """Insert work items, however many."""
-    return INSERT_WORK
 
 
 def record_work(rows: int) -> str:

@@ -4,7 +4,7 @@ from receiver.core.types import WorkState
 from receiver.stores.postgres.statements.by_id import by_id_in
 
 HOLDERS = f"""
-SELECT id, worker, attempts, lane, handler FROM work_items
+SELECT id, worker, attempts FROM work_items
 WHERE id = ANY(:ids) AND {by_id_in(WorkState.RUNNING)} ORDER BY id FOR UPDATE
 """
 
@@ -14,20 +14,21 @@ FINISH = f"""
 UPDATE work_items SET
     state = 'done', lease_until = NULL, worker = NULL, started = 0, last_error = NULL, heads_lane = 0
 WHERE id = ANY(:ids) AND {by_id_in(WorkState.RUNNING)} AND worker = :worker AND attempts = :number
-RETURNING id, lane, handler
 """
 
-SETTLE = """
+SETTLE = f"""
 UPDATE work_items AS w SET
     state = s.state, due_at = s.due_at, lease_until = NULL, worker = NULL, started = 0,
     last_error = s.error, deaths = deaths + s.died,
     heads_lane = CASE WHEN s.state = 'waiting' OR (s.state = 'dead' AND s.holds_lane = 1) THEN heads_lane ELSE 0 END
 FROM (
     SELECT CAST(value ->> 0 AS bigint) AS work_id, value ->> 1 AS state, CAST(value ->> 2 AS bigint) AS due_at,
-        value ->> 3 AS error, CAST(value ->> 4 AS integer) AS holds_lane, CAST(value ->> 5 AS integer) AS died
+        value ->> 3 AS error, CAST(value ->> 4 AS integer) AS holds_lane, CAST(value ->> 5 AS integer) AS died,
+        value ->> 6 AS worker, CAST(value ->> 7 AS integer) AS number
     FROM json_array_elements(CAST(:items AS json))
 ) AS s
-WHERE w.id = s.work_id
+WHERE w.id = s.work_id AND {by_id_in(WorkState.RUNNING, "w.state")}
+    AND w.worker = s.worker AND w.attempts = s.number
 """
 
 PROMOTE = f"""

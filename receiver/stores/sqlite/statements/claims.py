@@ -74,7 +74,7 @@ WHERE id IN (SELECT value FROM json_each(:ids))
 """
 
 CLAIMED: str | None = f"""
-SELECT w.id, w.handler, w.attempts, w.uncounted, w.deaths, w.trigger, {STORED}
+SELECT w.id, w.handler, w.attempts, w.uncounted, w.deaths, w.trigger, w.lane, {STORED}
 FROM json_each(:ids) AS ids
 JOIN work_items AS w ON w.id = ids.value
 JOIN deliveries AS d ON d.seq = w.delivery_seq
