@@ -8,7 +8,8 @@ from pydantic import BeforeValidator, Field, StrictBool
 from receiver.events.documents.shape import ItemList, JsonObject, ServiceModel
 
 
-def _as_list(value: object) -> object:
+def as_list(value: object) -> object:
+    """Read one value as a list of one, and null as an empty list."""
     if isinstance(value, list):
         return value
     return [] if value is None else [value]
@@ -16,7 +17,7 @@ def _as_list(value: object) -> object:
 
 T = TypeVar("T")
 
-Data = Annotated[ItemList[T], BeforeValidator(_as_list)]
+Data = Annotated[ItemList[T], BeforeValidator(as_list)]
 """The items of an event. One object is read as a list of one, a missing or null value as an empty list."""
 
 

@@ -14,6 +14,7 @@ from receiver.events.batch_scrape import (
 from receiver.events.crawl import CrawlCancelled, CrawlCompleted, CrawlFailed, CrawlPage, CrawlStarted
 from receiver.events.extract import ExtractCompleted, ExtractFailed, ExtractStarted
 from receiver.events.monitor import MonitorCheckCompleted, MonitorPage
+from receiver.events.strict import StrictReader
 
 EVENT_CLASSES: dict[str, type[Event]] = {
     event_class.type_name: event_class
@@ -42,6 +43,7 @@ EVENT_CLASSES: dict[str, type[Event]] = {
 """The class of every known type. Any other type is an `UnknownEvent`."""
 
 _MEBIBYTE = 1024 * 1024
+_strict = StrictReader(EVENT_CLASSES)
 
 
 def parse_event(body: bytes) -> Event:
@@ -51,7 +53,10 @@ def parse_event(body: bytes) -> Event:
     `Malformed` for everything else, without quoting the body, and `CostlyBody` for a body with so many values that
     its event would take more than 256 MiB of memory.
     """
-    if len(body) > NEVER_REFUSED and body_cost(body, precise_from=MAX_BODY_COST) > MAX_BODY_COST:
+    if len(body) <= NEVER_REFUSED:
+        if (event := _strict.read(body)) is not None:
+            return event
+    elif body_cost(body, precise_from=MAX_BODY_COST) > MAX_BODY_COST:
         raise CostlyBody(
             f"the body of {len(body) / _MEBIBYTE:.1f} MiB is not read: as an event it would take more than "
             f"{MAX_BODY_COST // _MEBIBYTE} MiB of memory; at most {MAX_OBJECTS:,} objects fit, and fewer with "

@@ -44,7 +44,8 @@ class ActionResults(ServiceModel):
     """Links to the PDFs, one per `pdf` action."""
 
 
-def _text_as_diff(value: object) -> object:
+def text_as_diff(value: object) -> object:
+    """Read a text as a diff that has only its text."""
     return {"text": value} if isinstance(value, str) else value
 
 
@@ -59,7 +60,7 @@ class ChangeTracking(ServiceModel):
     """`new`, `same`, `changed` or `removed`."""
     visibility: str | None = None
     """`visible` (found through links or the sitemap) or `hidden` (remembered from earlier crawls)."""
-    diff: Annotated[Diff | None, BeforeValidator(_text_as_diff)] = None
+    diff: Annotated[Diff | None, BeforeValidator(text_as_diff)] = None
     """Only in mode git-diff. The service documents a plain string too; it is read as the diff's text."""
     json_: Annotated[Any, Field(alias="json")] = None
     """Only in mode json: the extracted keys with their values before and now."""

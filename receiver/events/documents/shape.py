@@ -15,7 +15,7 @@ words.
 """
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Self, TypeVar, cast
@@ -133,26 +133,31 @@ def _strict_validator(model: type[ServiceModel]) -> SchemaValidator:
     Nearly every object fits, and pydantic needs half of the time for it if it calls no function of ours around each
     model and list. The functions that are left out only act on a ValidationError.
     """
-    return SchemaValidator(_without_leniency(model.__pydantic_core_schema__))
+    return SchemaValidator(strict_schema(model))
 
 
-def _without_leniency(schema: Any) -> Any:
-    """Return a schema without our wrap validators (https://docs.pydantic.dev/latest/api/pydantic_core_schema/)."""
+def strict_schema(model: type[ServiceModel], without: Collection[object] = ()) -> Any:
+    """Return a model's schema without our wrap validators, and without these functions of other validators.
+
+    The form of a schema is https://docs.pydantic.dev/latest/api/pydantic_core_schema/.
+    """
+    lenient = (_tell_fit_items, ServiceModel.__dict__["_set_unfit_values_aside"].__func__, *without)
+    return _without(lenient, model.__pydantic_core_schema__)
+
+
+def _without(functions: Collection[object], schema: Any) -> Any:
     match schema:
-        case {"type": "function-wrap", "function": {"function": wrap}, "schema": inner} if _is_lenient(wrap):
-            return _without_leniency(inner)
+        case {"function": {"function": function}, "schema": inner} if _is_one_of(functions, function):
+            return _without(functions, inner)
         case dict():
-            return {key: _without_leniency(value) for key, value in schema.items()}
+            return {key: _without(functions, value) for key, value in schema.items()}
         case list() | tuple():
-            return type(schema)([_without_leniency(one) for one in schema])
+            return type(schema)([_without(functions, one) for one in schema])
     return schema
 
 
-def _is_lenient(function: object) -> bool:
-    return getattr(function, "__func__", function) in (
-        _tell_fit_items,
-        ServiceModel.__dict__["_set_unfit_values_aside"].__func__,
-    )
+def _is_one_of(functions: Collection[object], function: object) -> bool:
+    return getattr(function, "__func__", function) in functions
 
 
 @functools.cache
@@ -197,11 +202,13 @@ def _read_moment(value: object) -> datetime:
         raise ValueError("a date-time outside of the calendar") from exc
 
 
-def _null_as_list(value: object) -> object:
+def null_as_list(value: object) -> object:
+    """Read null as an empty list."""
     return [] if value is None else value
 
 
-def _null_as_object(value: object) -> object:
+def null_as_object(value: object) -> object:
+    """Read null as an empty object."""
     return {} if value is None else value
 
 
@@ -239,10 +246,10 @@ def _tell_fit_items(value: object, handler: ValidatorFunctionWrapHandler) -> Any
 ItemList = Annotated[list[T], Field(fail_fast=True), WrapValidator(_tell_fit_items)]
 """A list whose items of an undocumented form are left out."""
 
-Items = Annotated[ItemList[T], BeforeValidator(_null_as_list)]
+Items = Annotated[ItemList[T], BeforeValidator(null_as_list)]
 """A list that may be missing or null, and is then empty."""
 
-OrEmpty = Annotated[T, BeforeValidator(_null_as_object)]
+OrEmpty = Annotated[T, BeforeValidator(null_as_object)]
 """An object that may be missing or null, and is then empty."""
 
 JsonObject = OrEmpty[dict[str, Any]]
