@@ -20,7 +20,9 @@ def fits(event: Event, wanted: EventChoice) -> bool:
     """Tell whether an event has this class, or its type matches this name or glob."""
     if isinstance(wanted, str):
         return _matches(event.type, wanted)
-    return wanted in type(event).__mro__  # `isinstance` asks the metaclass of models, which takes five times as long
+    return (
+        wanted in type(event).__mro__
+    )  # `isinstance` asks the metaclass of models, which takes five times as long
 
 
 _matches = functools.lru_cache(maxsize=1_024)(fnmatchcase)
