@@ -205,8 +205,7 @@ def to_micros(moment: datetime) -> int:
 
 def from_micros(micros: int) -> datetime:
     """Return the moment that is this many microseconds after 1970 began."""
-    seconds, rest = divmod(micros, 1_000_000)
-    return _EPOCH + timedelta(0, seconds, rest)  # without the names it takes half of the time
+    return _EPOCH + timedelta(0, 0, micros)  # without the names it takes half of the time
 
 
 def local_time(moment: datetime, timespec: str = "seconds") -> str:

@@ -289,5 +289,5 @@ def _work_item(row: tuple[Any, ...]) -> WorkItem:
         uncounted=uncounted,
         deaths=deaths,
         trigger=Trigger(trigger) if attempts == 1 else Trigger.RETRY,
-        source=stored_delivery(tuple(stored)),
+        source=stored_delivery(stored),
     )

@@ -55,10 +55,11 @@ class SqlQueue(SqlSchedules):
         found: list[StoredDelivery] = []
         taken = BatchSize(limit, max_bytes)
         values = {"after": after, "limit": limit, "max_bytes": max_bytes}
-        for size, *row in connection.execute(self._writes.routing.UNROUTED, values):
-            if not taken.take(size):
+        for row in connection.execute(self._writes.routing.UNROUTED, values):
+            stored = stored_delivery(row)
+            if not taken.take(len(stored.delivery.body)):
                 break
-            found.append(stored_delivery(row))
+            found.append(stored)
         return tuple(found)
 
     async def route(

@@ -30,7 +30,7 @@ class RoutingStatements(Protocol):
     A store that may lose some of what was read marks none unless it has all `:seqs` with their `:keys`.
     """
     UNROUTED: str
-    """Size and columns of the deliveries behind `:after`, at most `:limit`, and perhaps only about `:max_bytes`."""
+    """The columns of the deliveries behind `:after`, at most `:limit`, and perhaps only about `:max_bytes`."""
     ANY_BACKFILLED: str
     BACKFILLED: str
     """Those of `:keys` whose delivery came by backfill."""

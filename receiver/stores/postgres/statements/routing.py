@@ -38,7 +38,7 @@ UPDATE marks SET value = :through WHERE name = 'routed' AND value = :after AND N
 
 # Only as many as the batch takes, and one more: a body is not sent for nothing.
 UNROUTED = f"""
-SELECT d.size, {STORED}
+SELECT {STORED}
 FROM (
     SELECT next.*, sum(size) OVER (ORDER BY seq) - size AS before
     FROM (SELECT * FROM deliveries WHERE seq > :after ORDER BY seq LIMIT :limit) AS next

@@ -7,7 +7,7 @@ ANY_BACKFILLED = "SELECT EXISTS (SELECT 1 FROM marks WHERE name = 'backfilled')"
 ADVANCE_ROUTED = "UPDATE marks SET value = :through WHERE name = 'routed' AND value = :after"
 
 UNROUTED = f"""
-SELECT d.size, {STORED}
+SELECT {STORED}
 FROM deliveries AS d JOIN bodies AS b ON b.seq = d.seq
 WHERE d.seq > :after ORDER BY d.seq LIMIT :limit
 """
