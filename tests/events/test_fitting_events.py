@@ -113,8 +113,8 @@ json_values = st.recursive(
 def test_a_field_with_any_value_is_read_alike(event_type: str, data: st.DataObject) -> None:
     """In the event itself and in its item."""
     event_class = EVENT_CLASSES[event_type]
-    (item_class, *_) = [*getattr(event_class.model_fields["data"].annotation, "__args__", ()), ServiceModel]
-    keys = [field.alias for field in getattr(item_class, "model_fields", {}).values()] or ["a"]
+    item_classes: tuple[Any, ...] = getattr(event_class.model_fields["data"].annotation, "__args__", ())
+    keys = [field.alias for one in item_classes for field in getattr(one, "model_fields", {}).values()] or ["a"]
     item = data.draw(st.dictionaries(st.sampled_from(keys), json_values, max_size=3), "item")
     envelope = data.draw(
         st.dictionaries(st.sampled_from(["success", "id", "jobId", "webhookId", "error", "metadata"]), json_values),
