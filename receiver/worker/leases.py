@@ -57,11 +57,6 @@ class Leases:
         """The total bytes of the bodies of the leased items."""
         return self._bytes
 
-    @property
-    def are_late(self) -> bool:
-        """Tell whether a third of the time of the leases has passed, so that they are to be renewed."""
-        return self._clock.steady() - self._renewed_at >= self._length / 3
-
     def new_lease(self) -> Lease:
         """Return a lease that starts now."""
         return Lease(self.worker, self._clock.steady() + self._length)
@@ -163,7 +158,7 @@ class Leases:
         a handler has blocked the event loop for longer than a lease.
         """
         now, before = self._clock.steady(), self._renewed_at
-        if self.are_late:
+        if now - before >= self._length / 3:
             if self._leased:
                 await self._renew(self.new_lease())
             if self._renewed_at == before:  # no lease was added in between

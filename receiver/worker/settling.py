@@ -15,7 +15,6 @@ from receiver.core.rules import Died, RetryAt, decide, state_after
 from receiver.core.types import HandlerName, WorkState
 from receiver.errors import StoreError, StoreRefused
 from receiver.worker.attempts import Claimed, Ended, log_attempt
-from receiver.worker.claiming import ClaimedNext, NextClaim
 from receiver.worker.emit import Failure, emit_ended
 from receiver.worker.leases import Leases
 from receiver.worker.slots import ReadyQueues
@@ -38,10 +37,8 @@ _Result = tuple[Settlement, WorkItem, Failure | None]
 class ResultSettler:
     """Decides the next state of each work item and records it, many items in one transaction.
 
-    When items in lanes have succeeded, the same transaction claims what `next_claim` returns, so that their lanes
-    go on. `settled` is called with the numbers of items, by handler, that this worker has finished with, and with
-    what was claimed: the results are recorded, or the leases were lost. `store` is the address of the store for the
-    commands in the log.
+    `settled` is called with the numbers of items, by handler, that this worker has finished with: their results are
+    recorded, or their leases were lost. `store` is the address of the store for the commands in the log.
     """
 
     def __init__(
@@ -51,9 +48,7 @@ class ResultSettler:
         leases: Leases,
         rng: random.Random,
         ready: ReadyQueues,
-        settled: Callable[[Mapping[HandlerName, int], ClaimedNext | None], None],
-        *,
-        next_claim: Callable[[], NextClaim | None],
+        settled: Callable[[Mapping[HandlerName, int]], None],
         store: str | None = None,
     ) -> None:
         self._queue = queue
@@ -64,11 +59,15 @@ class ResultSettler:
         self._enough = asyncio.Event()
         self._gathers = False
         self._settled = settled
-        self._next_claim = next_claim
         self._store = store
         self._line_rate = LineRate(log, "attempts_succeeded")
         self._results: list[_Result] = []
         self._writer: asyncio.Task[None] | None = None
+
+    @property
+    def is_recording(self) -> bool:
+        """Tell whether results wait or are being written, so that `settled` is called soon."""
+        return self._writer is not None
 
     def submit(self, claimed: Claimed, ended: Ended) -> None:
         """Record the end of an attempt soon."""
@@ -145,42 +144,25 @@ class ResultSettler:
 
     async def _record(self, results: Sequence[_Result]) -> None:
         """Record results. While the store is away they wait here: without them the handlers would run again."""
-        recorded, claimed = await self._settle([settlement for settlement, _, _ in results])
+        recorded = await self._settle([settlement for settlement, _, _ in results])
         for (settlement, item, failure), done in zip(results, recorded, strict=True):
             self._leases.drop_attempt(item.id, settlement.attempt.number)
             emit_ended(item, settlement, failure, recorded=done)
             if not done:
                 log.warning("lease_lost", extra={"work_id": item.id})
-        self._settled(Counter([item.handler for _, item, _ in results]), claimed)
+        self._settled(Counter([item.handler for _, item, _ in results]))
 
-    async def _settle(self, settlements: Sequence[Settlement]) -> tuple[Sequence[bool], ClaimedNext | None]:
-        """Return which results were recorded, and what was claimed."""
+    async def _settle(self, settlements: Sequence[Settlement]) -> Sequence[bool]:
         while True:
             try:
-                return await self._settle_once(settlements)
+                return await self._queue.settle(settlements)
             except StoreError as exc:
                 log.error("settle_retrying", extra={"count": len(settlements), "reason": str(exc)})
                 await self._clock.sleep(_STORE_PAUSE)
             except StoreRefused as exc:  # the worker ends for that too
                 log.error("results_not_recorded", extra={"count": len(settlements), "reason": str(exc)})
-                return [False] * len(settlements), None
+                return [False] * len(settlements)
             except Exception:
                 # A bug of ours. When the leases end, the items run again, and the log says why.
                 log.exception("results_not_recorded", extra={"count": len(settlements)})
-                return [False] * len(settlements), None
-
-    async def _settle_once(self, settlements: Sequence[Settlement]) -> tuple[Sequence[bool], ClaimedNext | None]:
-        by = self._next_claim() if _lets_lanes_go_on(settlements) else None
-        if by is None:
-            return await self._queue.settle(settlements), None
-        recorded, items = await self._queue.settle_and_claim(
-            settlements, by.claims, by.limits, lease=by.lease, now=self._clock.now()
-        )
-        return recorded, ClaimedNext(items, by)
-
-
-def _lets_lanes_go_on(settlements: Sequence[Settlement]) -> bool:
-    """Tell whether items in lanes have succeeded, and no result makes anything due that the worker waits for."""
-    return any(one.in_lane for one in settlements) and all(
-        one.state is WorkState.DONE and not one.later for one in settlements
-    )
+                return [False] * len(settlements)

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from collections import deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -13,11 +14,10 @@ from receiver.core.ports.queue import WorkQueue
 from receiver.core.rules import refusal
 from receiver.core.types import HandlerName, WorkerId
 from receiver.errors import StoreError
-from receiver.routing import Router
+from receiver.routing import Handler, Router
 from receiver.routing.policies import RunsIn
 from receiver.worker.attempts import AttemptRunner, Claimed, Ended, broken, refused
 from receiver.worker.background import first_of
-from receiver.worker.claiming import ClaimedNext, ClaimPlanner, NextClaim
 from receiver.worker.drift_log import DriftLogger
 from receiver.worker.emit import emit_started
 from receiver.worker.holds import Holds
@@ -81,6 +81,8 @@ class Worker:
         self._clock = clock
         self._runner = runner
         self._lease = limits.lease
+        self._max_bytes = limits.max_bytes
+        self._handlers: deque[Handler] = deque(router)
         self._longest_wait = limits.longest_wait or limits.lease
         self._schedules = ScheduledRuns(queue, router, clock, longest_wait=self._longest_wait)
         self._wake = asyncio.Event()
@@ -96,12 +98,7 @@ class Worker:
         )
         if trial is not None:
             trial.begin(max([MAX_UNHANDLED, *(queue.most for queue in self._ready)]))
-        self._max_bytes = limits.max_bytes
-        self._planned = ClaimPlanner(router, self._ready, self._leases, max_bytes=limits.max_bytes)
-        self._has_room = True
-        self._settling = ResultSettler(
-            queue, clock, self._leases, rng, self._ready, self._settled, next_claim=self._next_in_lanes, store=store
-        )
+        self._settling = ResultSettler(queue, clock, self._leases, rng, self._ready, self._settled, store)
         self._running: dict[asyncio.Task[None], HandlerCall] = {}
         self._doubtful: list[int] = []
         self._isolation = Isolation(limits.lease)
@@ -139,8 +136,7 @@ class Worker:
             await self._leases.release(doubtful)
             await self._schedules.make_due()
             claims = self._claims()
-            self._has_room = bool(claims)
-            if not claims and len(self._router) > 0:
+            if not claims and self._handlers:
                 await self._check(claims)
                 await first_of(stop.wait(), self._wake.wait(), self._clock.sleep(_CHECK_EVERY))
             elif not await self._fetch(claims):
@@ -156,14 +152,32 @@ class Worker:
             self._enlisted = True
 
     def _claims(self) -> Sequence[HandlerClaim]:
-        """Return the handlers that more work can be claimed for now."""
+        """Return the handlers that more work can be claimed for, starting with another one each time."""
         if self._leases and self._isolation.blocks_others(self._clock.steady()):
             return ()
-        if self._leases and self._planned.bytes_left <= 0:
+        if self._leases and self._bytes_left() <= 0:
             self._ready.complete_batches()  # otherwise batches that wait for more items would block all other work
             self._start_ready()
             return ()
-        return self._planned.claims()
+        self._handlers.rotate(-1)  # no handler's backlog may keep the others waiting for ever
+        return [
+            HandlerClaim(
+                handler.name,
+                None if handler.batch is not None else handler.concurrency,
+                None if handler.rate is None else handler.rate.interval,
+                claimable,
+            )
+            for handler in self._handlers
+            if (claimable := self._claimable(handler)) > 0
+        ]
+
+    def _claimable(self, handler: Handler) -> int:
+        """Return how many items may be claimed. A claim uses up the rate, so its items have to start at once."""
+        queue = self._ready[handler.name]
+        return queue.claimable if handler.rate is None else min(queue.claimable, queue.startable)
+
+    def _bytes_left(self) -> int:
+        return self._max_bytes - self._leases.bytes
 
     async def _fetch(self, claims: Sequence[HandlerClaim]) -> bool:
         """Claim and route as much as the queues take. Return whether there may be more at once."""
@@ -177,12 +191,15 @@ class Worker:
                 self._isolation.found_none(steady)
         if self._isolation.blocks_others(steady):
             return True
-        limits = self._planned.limits(claims)
+        queues = {id(queue): queue for queue in (self._ready[one.handler] for one in claims)}.values()
+        batched = any(self._router[one.handler].batch is not None for one in claims)  # a batch starts later
+        starting = 0 if batched else min((self._ready.startable, *(queue.startable for queue in queues)))
+        limits = ClaimLimits(sum(queue.claimable for queue in queues), self._bytes_left(), starting)
         claimed = await self._claim(claims, limits, lease, steady)
-        limit = max((self._ready[one.handler].claimable for one in claims), default=MAX_UNHANDLED)
-        routed = self._planned.bytes_left > 0 and await self._route(limit)
+        limit = max((queue.claimable for queue in queues), default=MAX_UNHANDLED)
+        routed = self._bytes_left() > 0 and await self._route(limit)
         # A claim takes all that is due, unless its limit ends it or large bodies do.
-        ended_early = claimed >= limits.limit or self._planned.few_bytes_left
+        ended_early = claimed >= limits.limit or self._bytes_left() < self._max_bytes // 2
         return routed or (claimed > 0 and ended_early)
 
     async def _check(self, claims: Sequence[HandlerClaim]) -> None:
@@ -207,23 +224,19 @@ class Worker:
         self, claims: Sequence[HandlerClaim], limits: ClaimLimits, lease: Lease, steady: datetime
     ) -> int:
         items = await self._queue.claim(claims, limits, lease=lease, now=self._clock.now(), steady=steady)
-        self._take(items, limits, lease)
-        return len(items)
-
-    def _take(self, items: Sequence[WorkItem], limits: ClaimLimits, lease: Lease) -> None:
-        """Run items that a claim with these limits has returned."""
         handlers = [self._router[item.handler] for item in items]
         claimed = [
             Claimed(item, handler, refusal=refusal(item, handler.schedule, suspect=limits.suspects))
             for item, handler in zip(items, handlers, strict=True)
         ]
         self._add(claimed, lease, marked=frozenset(item.id for item in items[: limits.starting]))
+        return len(items)
 
     async def _route(self, limit: int) -> bool:
         """Route new deliveries to the handlers that want them. Return whether there were any."""
         if limit <= 0:
             return False
-        batch = await self._queue.routing_batch(limit=limit, max_bytes=self._planned.bytes_left)
+        batch = await self._queue.routing_batch(limit=limit, max_bytes=self._bytes_left())
         if not batch.deliveries:
             return False
         planned = self._planner.costly_apart(batch)
@@ -255,6 +268,9 @@ class Worker:
         return True
 
     async def _wait_for_work(self, claims: Sequence[HandlerClaim], stop: asyncio.Event) -> None:
+        if self._settling.is_recording:  # most often work follows from the results, as in a lane
+            await first_of(stop.wait(), self._wake.wait(), self._clock.sleep(_CHECK_EVERY))
+            return
         waits: list[Coroutine[Any, Any, object]] = [stop.wait(), self._wake.wait(), self._queue.changed()]
         waits.append(self._schedules.until_due())
         now, steady = self._clock.now(), self._clock.steady()
@@ -344,19 +360,8 @@ class Worker:
             self._starting = True
             asyncio.get_running_loop().call_soon(self._start_ready)
 
-    def _next_in_lanes(self) -> NextClaim | None:
-        """Return what to claim together with the record of results, so that lanes go on at once."""
-        if self._stopping or self._isolation.active:
-            return None
-        return self._planned.next_in_lanes()
-
-    def _settled(self, counts: Mapping[HandlerName, int], claimed: ClaimedNext | None) -> None:
+    def _settled(self, counts: Mapping[HandlerName, int]) -> None:
         self._ready.settled(counts)
-        if claimed is not None and claimed.items:
-            limits = claimed.by.limits
-            self._take(claimed.items, limits, claimed.by.lease)
-            if self._has_room and len(claimed.items) < limits.limit and not self._planned.few_bytes_left:
-                return  # all that was due is claimed, and the loop waits for everything else already
         self._wake.set()
 
     # --- stopping

@@ -85,21 +85,6 @@ class ClaimQueue(Protocol):
         attempt. What an attempt has asked for later is made in the same transaction, with the trigger LATER.
         """
 
-    async def settle_and_claim(
-        self,
-        settlements: Sequence[Settlement],
-        claimants: Sequence[HandlerClaim],
-        wanted: ClaimLimits,
-        *,
-        lease: Lease,
-        now: datetime,
-    ) -> tuple[Sequence[bool], Sequence[WorkItem]]:
-        """Settle, and in the same transaction claim what is due then, as in the lanes of what was settled.
-
-        Returns what `settle` and `claim` return. The claimants have no limits over all workers. What `claim` does
-        before it claims is not done.
-        """
-
     async def next_due(
         self, claimants: Sequence[HandlerClaim], *, now: datetime, steady: datetime | None = None
     ) -> datetime | None:

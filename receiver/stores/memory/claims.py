@@ -32,11 +32,6 @@ class MemoryClaims(MemoryFace):
         self.state.follow_clock_back(now)
         self._end_leases(now, steady or now)
         self._skip([one.handler for one in claimants])
-        return self._claim(claimants, wanted, lease, now)
-
-    def _claim(
-        self, claimants: Sequence[HandlerClaim], wanted: ClaimLimits, lease: Lease, now: datetime
-    ) -> Sequence[WorkItem]:
         due: list[WorkRow] = []
         for one in claimants:
             due += self._due(one, wanted, now)[: wanted.limit - len(due)]
@@ -69,19 +64,6 @@ class MemoryClaims(MemoryFace):
                 self.state.make(work, None, now)
             self.state.changes.set()
         return settled
-
-    async def settle_and_claim(
-        self,
-        settlements: Sequence[Settlement],
-        claimants: Sequence[HandlerClaim],
-        wanted: ClaimLimits,
-        *,
-        lease: Lease,
-        now: datetime,
-    ) -> tuple[Sequence[bool], Sequence[WorkItem]]:
-        """Settle, and claim what is due then."""
-        held = await self.settle(settlements)
-        return held, self._claim(claimants, wanted, lease, now)
 
     async def next_due(
         self, claimants: Sequence[HandlerClaim], *, now: datetime, steady: datetime | None = None

@@ -167,17 +167,6 @@ class Claims:
         claimed = connection.execute(self._sql.CLAIM, values)
         return ClaimedRows(chosen, claimed.fetchall() if self._sql.CLAIMED is None else None)
 
-    def claim_next(
-        self,
-        connection: SqlConnection,
-        claimants: Sequence[HandlerClaim],
-        wanted: ClaimLimits,
-        lease: Lease,
-        now: datetime,
-    ) -> ClaimedRows:
-        """Claim what is due of these handlers, which have no limits over all workers, unless one may not run."""
-        return self.claim(connection, _claimable(connection, claimants), wanted, lease, now)
-
     def read(self, connection: SqlConnection, claimed: ClaimedRows) -> list[WorkItem]:
         """Return claimed items with their deliveries."""
         rows: Iterable[Any] = claimed.rows or ()

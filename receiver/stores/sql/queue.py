@@ -1,6 +1,6 @@
 """The worker's side of a store. Each method is one hop to the database's thread, and at most one transaction."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from itertools import compress
 from typing import Any
@@ -23,7 +23,6 @@ from receiver.core.types import DeliveryKey, HandlerName, HandlerSwitch, WorkerI
 from receiver.core.work import NewWork
 from receiver.core.workers import WorkerSign
 from receiver.stores.sql.activity import PendingActivity, SettledBatch
-from receiver.stores.sql.claims import ClaimedRows
 from receiver.stores.sql.connection import SqlConnection, SqlDatabase, Values, number
 from receiver.stores.sql.rows import stored_delivery, written_limits
 from receiver.stores.sql.schedules import SqlSchedules
@@ -135,48 +134,20 @@ class SqlQueue(SqlSchedules):
         """Record attempts and move their work items where the worker still holds them."""
         if not settlements:
             return ()
-        held, _ = await self.database.call(lambda connection: self._end(connection, settlements))
-        return held
 
-    async def settle_and_claim(
-        self,
-        settlements: Sequence[Settlement],
-        claimants: Sequence[HandlerClaim],
-        wanted: ClaimLimits,
-        *,
-        lease: Lease,
-        now: datetime,
-    ) -> tuple[Sequence[bool], Sequence[WorkItem]]:
-        """Settle, and claim what is due then."""
-        claims = self._writes.claims
-
-        def write(connection: SqlConnection) -> tuple[Sequence[bool], Sequence[WorkItem]]:
-            held, claimed = self._end(
-                connection, settlements, lambda: claims.claim_next(connection, claimants, wanted, lease, now)
-            )
-            return held, claims.read(connection, claimed)
+        def write(connection: SqlConnection) -> Sequence[bool]:
+            try:
+                with self.database.transaction(connection):
+                    batch, written = self._settle(connection, settlements)
+                held = [True] * len(settlements)
+            except NotAllHeld:  # rare; to find out which ones each time would take a third more time
+                with self.database.transaction(connection):
+                    held = self._writes.settling.held(connection, settlements)
+                    batch, written = self._settle(connection, list(compress(settlements, held)))
+            self._activity.committed(batch, written=written)
+            return held
 
         return await self.database.call(write)
-
-    def _end(
-        self,
-        connection: SqlConnection,
-        settlements: Sequence[Settlement],
-        claim: Callable[[], ClaimedRows] = ClaimedRows,
-    ) -> tuple[Sequence[bool], ClaimedRows]:
-        """Record attempts and claim, in one transaction; return which were recorded, and what is claimed."""
-        try:
-            with self.database.transaction(connection):
-                batch, written = self._settle(connection, settlements)
-                claimed = claim()
-            held = [True] * len(settlements)
-        except NotAllHeld:  # rare; to find out which ones each time would take a third more time
-            with self.database.transaction(connection):
-                held = self._writes.settling.held(connection, settlements)
-                batch, written = self._settle(connection, list(compress(settlements, held)))
-                claimed = claim()
-        self._activity.committed(batch, written=written)
-        return held, claimed
 
     def _settle(
         self, connection: SqlConnection, settlements: Sequence[Settlement]
