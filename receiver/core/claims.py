@@ -34,8 +34,8 @@ class WorkItem(NamedTuple):
 
     `attempt` counts from 1 and includes this one. Of the attempts before it, `uncounted` do not count in the
     handler's schedule: they ended with their worker, or came before an operator asked for a retry. `deaths` counts
-    the processes, of workers and of handlers, that certainly died while they ran it. With `in_lane`, others may be
-    queued behind it.
+    the processes, of workers and of handlers, that certainly died while they ran it. `in_lane` tells whether it has
+    a lane.
     """
 
     id: int

@@ -19,10 +19,10 @@ _FAMILIES = sorted({name.partition(".")[0] for name in EVENT_CLASSES})
 def fits(event: Event, wanted: EventChoice) -> bool:
     """Tell whether an event has this class, or its type matches this name or glob."""
     if isinstance(wanted, str):
-        return _matches(event.type, wanted)
-    return (
-        wanted in type(event).__mro__
-    )  # `isinstance` asks the metaclass of models, which takes five times as long
+        # Other types have any length, so they are not kept.
+        return (_matches if event.type in EVENT_CLASSES else fnmatchcase)(event.type, wanted)
+    # `isinstance` asks the metaclass of models, which takes five times as long.
+    return wanted in type(event).__mro__
 
 
 _matches = functools.lru_cache(maxsize=1_024)(fnmatchcase)

@@ -151,6 +151,7 @@ class Rules:
         expected = (item.policy.name, item.number, item.number - 1 - item.failures, item.deaths, item.trigger)
         got = (answer.handler, answer.attempt, answer.uncounted, answer.deaths, answer.trigger)
         assert got == expected, f"{got} instead of {expected}"
+        assert answer.in_lane == (item.lane is not None)
 
     def _start(self, item: Item, lease: Lease, *, begun: bool) -> None:
         policy = item.policy

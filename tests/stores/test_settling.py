@@ -118,3 +118,14 @@ async def test_errors_of_any_text_are_recorded(opened: Opened) -> None:
     assert (await opened.seen(work_id)).last_error == error
     (attempt,) = await opened.history(work_id)
     assert (attempt.error, attempt.traceback) == (error, f"Traceback: {error}")
+
+
+async def test_what_has_no_lane_is_settled_without_looking_at_lanes(opened: Opened) -> None:
+    """A claim says whether an item has one."""
+    (alone,) = await opened.items(1)
+    (first, second) = await opened.items(2, lane="l")
+    claimed = {item.id: item.in_lane for item in await opened.claim()}
+    assert claimed == {alone: False, first: True}
+
+    assert await opened.settle(*[ended(work_id, in_lane=lane) for work_id, lane in claimed.items()]) == [True, True]
+    assert await opened.states(alone, first, second) == [DONE, DONE, WAITING]

@@ -10,7 +10,6 @@ from receiver.core.bulk import Imported
 from receiver.core.deliveries import Delivery
 from receiver.core.search import Phrase
 from receiver.core.types import HandlerName
-from receiver.core.work import NewWork
 from receiver.errors import NoSearchIndex
 from receiver.stores.postgres.arrivals import insert_new
 from receiver.stores.postgres.statements import (
@@ -37,6 +36,7 @@ from receiver.stores.postgres.vectors import query
 from receiver.stores.sql.connection import SqlConnection, number
 from receiver.stores.sql.locks import Locks
 from receiver.stores.sql.statements.reads import Reads
+from receiver.stores.sql.work_rows import NewRow
 from receiver.stores.sql.writes import Writes
 
 
@@ -159,16 +159,13 @@ def insert_with_ids(
     return list(chain.from_iterable(made.fetchall()))
 
 
-def insert_alike(
-    connection: SqlConnection, statement: str, work: Sequence[NewWork], shared: Mapping[str, object]
+def insert_new_work(
+    connection: SqlConnection, statement: str, rows: Sequence[NewRow], shared: Mapping[str, object]
 ) -> Sequence[int]:
     """Insert work items that share these values and return their ids, which grow in their order."""
-    own = {
-        "seqs": [one.seq for one in work],
-        "handlers": [one.handler for one in work],
-        "lanes": [one.lane for one in work],
-    }
-    return list(chain.from_iterable(connection.execute(statement, {**shared, **own}).fetchall()))
+    names = ("seqs", "handlers", "lanes", "heads", "starts", "states")
+    columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
+    return list(chain.from_iterable(connection.execute(statement, {**shared, **columns}).fetchall()))
 
 
 def insert_delivery(connection: SqlConnection, delivery: Delivery) -> int | None:
@@ -185,7 +182,7 @@ def writes(locks: Locks) -> Writes:
         routing=routing,
         insert=insert,
         insert_with_ids=insert_with_ids,
-        insert_alike=insert_alike,
+        insert_new=insert_new_work,
         insert_delivery=insert_delivery,
         locks=locks,
         claims=claims,

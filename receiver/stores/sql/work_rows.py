@@ -20,7 +20,9 @@ from receiver.stores.sql.switches import switches
 
 InsertWithIds = Callable[[SqlConnection, Callable[[int], str], Sequence[tuple[object, ...]]], Sequence[int]]
 """Inserts work items by the statement for so many rows and returns their ids, in the order of the rows."""
-InsertAlike = Callable[[SqlConnection, str, Sequence[NewWork], Mapping[str, object]], Sequence[int]]
+NewRow = tuple[int, HandlerName, str | None, int, int, str]
+"""Delivery, handler, lane, whether it heads the lane, whether it has started, and state of a new work item."""
+InsertNew = Callable[[SqlConnection, str, Sequence[NewRow], Mapping[str, object]], Sequence[int]]
 """Inserts work items by the statement, with the values that they share, and returns their ids in the same order."""
 
 
@@ -43,7 +45,10 @@ class RoutingStatements(Protocol):
     """Those of `:seqs` that have their bodies."""
 
     INSERT_WORK: str
-    """Insert work items that share all values but delivery, handler and lane."""
+    """Insert rows of `NewRow` which share their trigger, and their hold if they have one.
+
+    `:due_at` is for those that wait, `:lease_until` and `:worker` for those that run, `:recheck_at` for held ones.
+    """
 
     def record_work(self, rows: int) -> str:
         """Return the statement that inserts so many items which have run already."""
@@ -61,7 +66,7 @@ class WorkRows:
         *,
         insert: Insert,
         insert_with_ids: InsertWithIds,
-        insert_alike: InsertAlike,
+        insert_new: InsertNew,
         latest: LatestMoment,
         locks: Locks,
         dialect: Dialect,
@@ -70,7 +75,7 @@ class WorkRows:
         self._insert = insert
         self._locks = locks
         self._insert_with_ids = insert_with_ids
-        self._insert_alike = insert_alike
+        self._insert_new = insert_new
         self._latest = latest
         self._dialect = dialect
 
@@ -85,10 +90,12 @@ class WorkRows:
         if work:  # behind the locks of handlers: attempts that end take both in this order
             self._latest.note(connection, now)
         ids: list[int] = []
-        for _, run in groupby(zip(work, states, strict=True), lambda item: _shared(*item)):
-            alike, (state, *_) = zip(*run, strict=True)
-            values = _shared_values(alike[0], state, lease, now)
-            ids += self._insert_alike(connection, self._sql.INSERT_WORK, alike, values)
+        for _, run in groupby(zip(work, states, strict=True), lambda item: _shared(item[0])):
+            alike = list(run)
+            rows = [_new_row(one, state) for one, state in alike]
+            ids += self._insert_new(
+                connection, self._sql.INSERT_WORK, rows, _shared_values(alike[0][0], lease, now)
+            )
         return list(zip(ids, states, strict=True))
 
     def record(self, connection: SqlConnection, results: Sequence[RecordedRun]) -> None:
@@ -132,28 +139,26 @@ class WorkRows:
         return set(connection.execute(self._sql.LANE_HEADS, values).fetchall())
 
 
-def _shared(one: NewWork, state: WorkState) -> tuple[object, ...]:
-    """Return what `_shared_values` depends on."""
-    return state, one.starts, one.trigger, one.due_at, one.hold, _heads_lane(one, state)
+def _new_row(one: NewWork, state: WorkState) -> NewRow:
+    starts = one.starts and state is WorkState.RUNNING
+    return one.seq, one.handler, one.lane, int(_heads_lane(one, state)), int(starts), str(state)
 
 
-def _shared_values(one: NewWork, state: WorkState, lease: Lease | None, now: datetime) -> Mapping[str, object]:
-    """Return the columns of a new work item without its delivery, its handler and its lane."""
-    holder = lease if state is WorkState.RUNNING else None
-    running = holder is not None
+def _shared(one: NewWork) -> tuple[object, ...]:
+    """Return what `_shared_values` depends on. It is the same for most of a batch."""
+    return one.trigger, one.due_at, one.hold
+
+
+def _shared_values(one: NewWork, lease: Lease | None, now: datetime) -> Mapping[str, object]:
     hold = one.hold
     return {
-        "state": state,
-        "attempts": int(running),
-        "started": int(running and one.starts),
         "trigger": one.trigger,
-        "due_at": to_micros(one.due_at or now) if state is WorkState.WAITING else None,
-        "lease_until": to_micros(holder.until) if holder else None,
-        "recheck_at": to_micros(hold.look_at) if hold and state is WorkState.HELD else None,
-        "hold_until": to_micros(hold.until) if hold else None,
-        "worker": holder.worker if holder else None,
-        "heads_lane": int(_heads_lane(one, state)),
-        "note": hold.note if hold else None,
+        "due_at": to_micros(one.due_at or now),
+        "lease_until": None if lease is None else to_micros(lease.until),
+        "worker": None if lease is None else lease.worker,
+        "recheck_at": None if hold is None else to_micros(hold.look_at),
+        "hold_until": None if hold is None else to_micros(hold.until),
+        "note": None if hold is None else hold.note,
     }
 
 

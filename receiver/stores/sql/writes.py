@@ -11,7 +11,7 @@ from receiver.stores.sql.inserting import Insert
 from receiver.stores.sql.locks import Locks
 from receiver.stores.sql.moments import LatestMoment, MomentStatements
 from receiver.stores.sql.settling import SettlingAlgorithm, SettlingStatements
-from receiver.stores.sql.work_rows import InsertAlike, InsertWithIds, RoutingStatements, WorkRows
+from receiver.stores.sql.work_rows import InsertNew, InsertWithIds, RoutingStatements, WorkRows
 
 InsertDelivery = Callable[[SqlConnection, Delivery], int | None]
 """Stores a delivery inside a transaction and returns its seq, None if its key is stored."""
@@ -107,7 +107,7 @@ class Writes:
         routing: RoutingStatements,
         insert: Insert,
         insert_with_ids: InsertWithIds,
-        insert_alike: InsertAlike,
+        insert_new: InsertNew,
         insert_delivery: InsertDelivery,
         locks: Locks,
         claims: ClaimStatements,
@@ -134,7 +134,7 @@ class Writes:
             routing,
             insert=insert,
             insert_with_ids=insert_with_ids,
-            insert_alike=insert_alike,
+            insert_new=insert_new,
             latest=self.latest,
             locks=locks,
             dialect=dialect,

@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from receiver.core.clock import to_micros
 from receiver.core.deliveries import Delivery
 from receiver.core.search import Phrase
-from receiver.core.work import NewWork
 from receiver.errors import ConfigurationError, NoSearchIndex
 from receiver.stores.sql.connection import SqlConnection, number
 from receiver.stores.sql.inserting import insert
 from receiver.stores.sql.locks import NoLocks
 from receiver.stores.sql.rows import headers_text
 from receiver.stores.sql.statements.reads import Reads
+from receiver.stores.sql.work_rows import NewRow
 from receiver.stores.sql.writes import Writes
 from receiver.stores.sqlite.statements import (
     claims,
@@ -118,13 +118,12 @@ def insert_with_ids(
     return _last_ids(connection, len(rows))
 
 
-def insert_alike(
-    connection: SqlConnection, statement: str, work: Sequence[NewWork], shared: Mapping[str, object]
+def insert_new_work(
+    connection: SqlConnection, statement: str, rows: Sequence[NewRow], shared: Mapping[str, object]
 ) -> Sequence[int]:
     """Insert work items that share these values and return their ids, which follow each other."""
-    items = json.dumps([(one.seq, one.handler, one.lane) for one in work])
-    connection.execute(statement, {**shared, "items": items})
-    return _last_ids(connection, len(work))
+    connection.execute(statement, {**shared, "items": json.dumps(rows)})
+    return _last_ids(connection, len(rows))
 
 
 def _last_ids(connection: SqlConnection, count: int) -> Sequence[int]:
@@ -156,7 +155,7 @@ WRITES = Writes(
     routing=routing,
     insert=insert,
     insert_with_ids=insert_with_ids,
-    insert_alike=insert_alike,
+    insert_new=insert_new_work,
     insert_delivery=insert_delivery,
     locks=NoLocks(),
     claims=claims,

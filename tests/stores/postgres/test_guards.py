@@ -26,8 +26,8 @@ from receiver.stores.postgres.dialect import (
     WRITES,
     PostgresLocks,
     insert,
-    insert_alike,
     insert_delivery,
+    insert_new_work,
     insert_with_ids,
 )
 from receiver.stores.postgres.maintenance import PostgresMaintenance
@@ -92,7 +92,7 @@ def without(guard: str, *names: str) -> Writes:
         DIALECT,
         insert=insert,
         insert_with_ids=insert_with_ids,
-        insert_alike=insert_alike,
+        insert_new=insert_new_work,
         insert_delivery=insert_delivery,
         locks=PostgresLocks(),
         **weak,

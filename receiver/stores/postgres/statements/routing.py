@@ -72,16 +72,22 @@ SELECT id FROM made ORDER BY id
 INSERT_WORK = f"""
 WITH made AS (
     INSERT INTO work_items (
-        delivery_seq, handler, lane, state, attempts, started, trigger, due_at, lease_until, recheck_at, hold_until,
-        worker, heads_lane, note
+        delivery_seq, handler, lane, heads_lane, started, state, attempts, trigger, due_at, lease_until, worker,
+        recheck_at, hold_until, note
     )
     SELECT
-        seq, handler, lane, CAST(:state AS text), CAST(:attempts AS integer), CAST(:started AS smallint),
-        CAST(:trigger AS text), CAST(:due_at AS bigint), CAST(:lease_until AS bigint), CAST(:recheck_at AS bigint),
-        CAST(:hold_until AS bigint), CAST(:worker AS text), CAST(:heads_lane AS smallint), CAST(:note AS text)
-    FROM unnest(CAST(:seqs AS bigint[]), CAST(:handlers AS text[]), CAST(:lanes AS text[])) WITH ORDINALITY
-        AS given (seq, handler, lane, place)
-    ORDER BY place RETURNING id, handler
+        i.seq, i.handler, i.lane, i.heads_lane, i.started, i.state, CASE i.state WHEN 'running' THEN 1 ELSE 0 END,
+        CAST(:trigger AS text),
+        CASE i.state WHEN 'waiting' THEN CAST(:due_at AS bigint) END,
+        CASE i.state WHEN 'running' THEN CAST(:lease_until AS bigint) END,
+        CASE i.state WHEN 'running' THEN CAST(:worker AS text) END,
+        CASE i.state WHEN 'held' THEN CAST(:recheck_at AS bigint) END,
+        CAST(:hold_until AS bigint), CAST(:note AS text)
+    FROM unnest(
+        CAST(:seqs AS bigint[]), CAST(:handlers AS text[]), CAST(:lanes AS text[]), CAST(:heads AS smallint[]),
+        CAST(:starts AS smallint[]), CAST(:states AS text[])
+    ) WITH ORDINALITY AS i (seq, handler, lane, heads_lane, started, state, place)
+    ORDER BY i.place RETURNING id, handler
 ), {_NAME_HANDLERS}
 """
 
