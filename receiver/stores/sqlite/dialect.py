@@ -115,20 +115,25 @@ def insert_with_ids(
 ) -> Sequence[int]:
     """Insert work items and return their ids, which follow each other under the write lock."""
     insert(connection, statement, rows)
-    return _last_ids(connection, len(rows))
+    last = number(connection, "SELECT last_insert_rowid()", {})
+    return range(last - len(rows) + 1, last + 1)
 
 
 def insert_new_work(
     connection: SqlConnection, statement: str, rows: Sequence[NewRow], shared: Mapping[str, object]
 ) -> Sequence[int]:
-    """Insert work items that share these values and return their ids, which follow each other."""
-    connection.execute(statement, {**shared, "items": json.dumps(rows)})
-    return _last_ids(connection, len(rows))
+    """Insert work items that share these values and return their ids, which follow each other under the write lock.
 
-
-def _last_ids(connection: SqlConnection, count: int) -> Sequence[int]:
-    last = number(connection, "SELECT last_insert_rowid()", {})
-    return range(last - count + 1, last + 1)
+    Items in the same state are one statement, wherever they are among the others.
+    """
+    first = number(connection, routing.LAST_WORK_ID, {}) + 1
+    by_state: dict[tuple[int, int, str], list[tuple[object, ...]]] = {}
+    for work_id, (seq, handler, lane, heads_lane, started, state) in enumerate(rows, first):
+        by_state.setdefault((heads_lane, started, state), []).append((work_id, seq, handler, lane))
+    for (heads_lane, started, state), items in by_state.items():
+        own = {"heads_lane": heads_lane, "started": started, "state": state, "items": json.dumps(items)}
+        connection.execute(statement, {**shared, **own})
+    return range(first, first + len(rows))
 
 
 DIALECT = SqliteDialect()

@@ -30,25 +30,22 @@ _RECORDED_ROW = "(?, ?, ?, ?, ?, ?)"
 _ATTEMPT_ROW = "(?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 
+LAST_WORK_ID = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'work_items'"
+
 # One step of SQLite for all rows, and few values: a row of values for each item takes a third more time, and three
 # times as much to make it.
 INSERT_WORK = """
 INSERT INTO work_items (
-    delivery_seq, handler, lane, heads_lane, started, state, attempts, trigger, due_at, lease_until, worker,
+    id, delivery_seq, handler, lane, heads_lane, started, state, attempts, trigger, due_at, lease_until, worker,
     recheck_at, hold_until, note
 )
 SELECT
-    i.seq, i.handler, i.lane, i.heads_lane, i.started, i.state, i.state = 'running', :trigger,
-    iif(i.state = 'waiting', :due_at, NULL), iif(i.state = 'running', :lease_until, NULL),
-    iif(i.state = 'running', :worker, NULL), iif(i.state = 'held', :recheck_at, NULL), :hold_until, :note
-FROM (
-    SELECT
-        key, json_extract(value, '$[0]') AS seq, json_extract(value, '$[1]') AS handler,
-        json_extract(value, '$[2]') AS lane, json_extract(value, '$[3]') AS heads_lane,
-        json_extract(value, '$[4]') AS started, json_extract(value, '$[5]') AS state
-    FROM json_each(:items)
-) AS i
-ORDER BY i.key
+    json_extract(value, '$[0]'), json_extract(value, '$[1]'),
+    json_extract(value, '$[2]'), json_extract(value, '$[3]'),
+    :heads_lane, :started, :state, :state = 'running', :trigger, iif(:state = 'waiting', :due_at, NULL),
+    iif(:state = 'running', :lease_until, NULL), iif(:state = 'running', :worker, NULL),
+    iif(:state = 'held', :recheck_at, NULL), :hold_until, :note
+FROM json_each(:items)
 """
 
 
