@@ -56,6 +56,7 @@ class _Plan:
     """What the walk has to know of a model."""
 
     names_keys_freely: bool
+    """Unknown keys are normal in it."""
     keys: frozenset[str]
     """The wire names of its fields."""
     steps: tuple[tuple[str, str], ...]
