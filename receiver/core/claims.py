@@ -36,6 +36,9 @@ class WorkItem(NamedTuple):
     handler's schedule: they ended with their worker, or came before an operator asked for a retry. `deaths` counts
     the processes, of workers and of handlers, that certainly died while they ran it. `in_lane` tells whether it has
     a lane.
+
+    `followers` are the next ones in the queue of its lane, in order, and nobody has attempted them. The worker may
+    run each once the one before has succeeded. They are not under a lease: that of this item keeps the lane.
     """
 
     id: int
@@ -46,6 +49,7 @@ class WorkItem(NamedTuple):
     trigger: Trigger
     source: StoredDelivery
     in_lane: bool = False
+    followers: tuple["WorkItem", ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,18 +57,19 @@ class HandlerClaim:
     """A handler whose work a worker claims, with its limits over all workers.
 
     At most `concurrency` of its items run at one time, and attempts begin `interval` apart. This claim takes at
-    most `most` items.
+    most `most` items. With `followers` they come with their followers, as far as the claim has room for them.
     """
 
     handler: HandlerName
     concurrency: int | None = None
     interval: timedelta | None = None
     most: int = 2**31
+    followers: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimLimits:
-    """How much to claim: items, and bytes of their bodies (one item always fits).
+    """How much to claim: items with their followers, and bytes of their bodies (one item always fits).
 
     The first `starting` items are noted as started, so that if the worker dies at once, the store knows what it
     ran. With `suspects` the claim takes only items that may have killed their worker; without it, only the others.
@@ -137,3 +142,13 @@ class Settlement(NamedTuple):
     """The process of the handler died during the attempt."""
     later: tuple[LaterWork, ...] = ()
     """What is made in the same transaction, if the item is DONE now and its worker still had the lease."""
+    behind: int | None = None
+    """The item under a lease whose follower this one was. That item is settled by the same call, as DONE."""
+
+
+class FollowerClaim(NamedTuple):
+    """A follower that runs now, `behind` an item under a lease that is settled by the same call, as DONE."""
+
+    work_id: int
+    behind: int
+    lease: Lease

@@ -1,11 +1,11 @@
 """The rules of dispatch: where a work item begins, when it may run, and what the end of an attempt means."""
 
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from receiver.core.claims import HeldItem, JobPages, Settlement, WorkItem
+from receiver.core.claims import ClaimLimits, HeldItem, JobPages, Settlement, WorkItem
 from receiver.core.retries import MAX_PAUSE, RetrySchedule
 from receiver.core.types import HandlerSwitch, Trigger, WorkState
 from receiver.core.work import NewWork
@@ -195,6 +195,27 @@ def made_by(work: NewWork, switch: HandlerSwitch, *, lane_busy: bool) -> Cause:
 def initial_state(work: NewWork, switch: HandlerSwitch, *, lane_busy: bool) -> WorkState:
     """Return the state in which a work item begins."""
     return next_state(None, made_by(work, switch, lane_busy=lane_busy))
+
+
+def followers_each(wanted: ClaimLimits, claimed: int, heads: int) -> int:
+    """Return how many followers may come with each head of a lane: they share the room that a claim leaves."""
+    return 0 if wanted.suspects or not heads else max(0, wanted.limit - claimed) // heads
+
+
+def with_worker(work: Sequence[NewWork], states: Sequence[WorkState]) -> list[bool]:
+    """Tell which of new items the worker that made them may run: the claimed ones and their followers.
+
+    Where the head of a lane is new, nothing was queued there before, so what is queued now follows the head.
+    """
+    lanes = {
+        (one.handler, one.lane)
+        for one, state in zip(work, states, strict=True)
+        if state is WorkState.RUNNING and one.lane is not None
+    }
+    return [
+        state is WorkState.RUNNING or (state is WorkState.QUEUED and (one.handler, one.lane) in lanes)
+        for one, state in zip(work, states, strict=True)
+    ]
 
 
 _SLACK = timedelta(milliseconds=100)

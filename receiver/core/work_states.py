@@ -13,6 +13,8 @@ The theory:
 - Retry. An attempt that failed sends the item back to WAITING with a later due time, until its schedule is spent.
 - Lane. Items of one lane run one after the other. The head of a lane is WAITING or RUNNING, or it is DEAD and stops
   its lane until an operator decides. The others are QUEUED. When the head leaves, LANE_FREED takes the next one.
+- Follow. The worker that runs the head may go on with the items behind it, as soon as the handler has returned. The
+  transaction that records the head as DONE makes those DONE that have succeeded too, and the next one RUNNING.
 - Hold. The terminal event of a job is HELD until the pages of the job are handled. In a lane it then joins the
   queue, where LANE_FREED takes it at once if no other item is the head.
 - Switch. While a handler is paused, nothing of it is claimed; no state changes. While it is disabled, its items
@@ -52,6 +54,8 @@ class Cause(StrEnum):
     HOLD_ENDED_IN_LANE = "hold ended in a lane", "The same, and the item has a lane."
     LANE_FREED = "lane freed", "No item is the head of its lane, and it is the oldest in the queue."
     CLAIMED = "claimed", "It is due, and a worker takes it under a lease."
+    FOLLOWED = "followed", "Its worker ran the items before it in its lane, and takes it under a lease."
+    SUCCEEDED_BEHIND = "succeeded behind the head", "The same, and its handler has returned already."
     SUCCEEDED = "succeeded", "The handler returned."
     FAILED = "failed", "The handler raised or timed out, and its schedule has another attempt."
     FAILED_FOR_GOOD = "failed for good", "The schedule is spent, the handler gave up, or processes died of it."
@@ -77,6 +81,8 @@ MOVES: Mapping[tuple[WorkState | None, Cause], WorkState] = MappingProxyType(
         (WorkState.WAITING, Cause.RETRIED): WorkState.WAITING,
         (WorkState.WAITING, Cause.BURIED): WorkState.DEAD,
         (WorkState.QUEUED, Cause.LANE_FREED): WorkState.WAITING,
+        (WorkState.QUEUED, Cause.FOLLOWED): WorkState.RUNNING,
+        (WorkState.QUEUED, Cause.SUCCEEDED_BEHIND): WorkState.DONE,
         (WorkState.QUEUED, Cause.DISABLED): WorkState.SKIPPED,
         (WorkState.QUEUED, Cause.BURIED): WorkState.DEAD,
         (WorkState.HELD, Cause.HOLD_ENDED): WorkState.WAITING,

@@ -2,6 +2,7 @@
 
 import logging
 import shlex
+from collections import deque
 from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple, Protocol
@@ -23,13 +24,37 @@ log = event_log(__name__)
 class Claimed(NamedTuple):
     """A claimed work item and its handler. `event` is None until the body has been read.
 
-    `refusal` says why the handler must not be called.
+    `refusal` says why the handler must not be called. `run` is for items that run one after the other.
     """
 
     item: WorkItem
     handler: Handler
     event: Event | None = None
     refusal: str | None = None
+    run: "LaneRun | None" = None
+
+
+class LaneRun:
+    """A claimed item and its followers, of which each runs once the one before has succeeded.
+
+    `head` is the item that the store has under a lease. `begun` are the ids of those that are ready, or run, or
+    wait for their record, in order, and `waiting` are the followers behind them.
+    """
+
+    __slots__ = ("begun", "head", "waiting")
+
+    def __init__(self, head: int) -> None:
+        self.head = head
+        self.begun = deque([head])
+        self.waiting: deque[Claimed] = deque()
+
+    def begin_next(self) -> Claimed | None:
+        """Take the next follower, None if there is none."""
+        if not self.waiting:
+            return None
+        following = self.waiting.popleft()
+        self.begun.append(following.item.id)
+        return following
 
 
 class Ended(NamedTuple):

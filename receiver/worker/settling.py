@@ -5,8 +5,9 @@ import random
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
+from typing import NamedTuple
 
-from receiver.core.claims import LaterWork, Settlement, WorkItem
+from receiver.core.claims import FollowerClaim, LaterWork, Settlement, WorkItem
 from receiver.core.clock import Clock, time_limit
 from receiver.core.line_rate import LineRate
 from receiver.core.log_lines import event_log
@@ -14,8 +15,9 @@ from receiver.core.ports.queue import ClaimQueue
 from receiver.core.rules import Died, RetryAt, decide, state_after
 from receiver.core.types import HandlerName, WorkState
 from receiver.errors import StoreError, StoreRefused
-from receiver.worker.attempts import Claimed, Ended, log_attempt
+from receiver.worker.attempts import Claimed, Ended, LaneRun, log_attempt
 from receiver.worker.emit import Failure, emit_ended
+from receiver.worker.lane_runs import LaneRuns
 from receiver.worker.leases import Leases
 from receiver.worker.slots import ReadyQueues
 
@@ -31,7 +33,12 @@ _GATHERING_SECONDS = 0.005
 a time, and settling them so took three times as long."""
 _STORE_PAUSE = timedelta(seconds=1)
 
-_Result = tuple[Settlement, WorkItem, Failure | None]
+
+class _Result(NamedTuple):
+    settlement: Settlement
+    item: WorkItem
+    run: LaneRun | None
+    failure: Failure | None
 
 
 class ResultSettler:
@@ -46,6 +53,7 @@ class ResultSettler:
         queue: ClaimQueue,
         clock: Clock,
         leases: Leases,
+        lanes: LaneRuns,
         rng: random.Random,
         ready: ReadyQueues,
         settled: Callable[[Mapping[HandlerName, int]], None],
@@ -54,6 +62,7 @@ class ResultSettler:
         self._queue = queue
         self._clock = clock
         self._leases = leases
+        self._lanes = lanes
         self._rng = rng
         self._ready = ready
         self._enough = asyncio.Event()
@@ -101,7 +110,7 @@ class ResultSettler:
             tuple(later),
         )
         failure = (ended.error, ended.raised) if ended.error and ended.raised else None
-        self._results.append((settlement, item, failure))
+        self._results.append(_Result(settlement, item, claimed.run, failure))
         if self._writer is None:
             self._writer = asyncio.create_task(self._write_all())
         elif self._gathers and (len(self._results) >= _ENOUGH or not self._ready.any_waits):
@@ -144,25 +153,31 @@ class ResultSettler:
 
     async def _record(self, results: Sequence[_Result]) -> None:
         """Record results. While the store is away they wait here: without them the handlers would run again."""
-        recorded = await self._settle([settlement for settlement, _, _ in results])
-        for (settlement, item, failure), done in zip(results, recorded, strict=True):
+        settlements, followers = self._lanes.to_record([(one.settlement, one.run) for one in results])
+        recorded = await self._settle(settlements, tuple(followers))
+        for (settlement, item, _, failure), done in zip(results, recorded, strict=False):
             self._leases.drop_attempt(item.id, settlement.attempt.number)
             emit_ended(item, settlement, failure, recorded=done)
             if not done:
                 log.warning("lease_lost", extra={"work_id": item.id})
-        self._settled(Counter([item.handler for _, item, _ in results]))
+        self._settled(Counter([one.item.handler for one in results]))
+        if followers:
+            await self._lanes.recorded(zip(followers.values(), recorded[len(results) :], strict=True))
 
-    async def _settle(self, settlements: Sequence[Settlement]) -> Sequence[bool]:
+    async def _settle(
+        self, settlements: Sequence[Settlement], followers: Sequence[FollowerClaim]
+    ) -> Sequence[bool]:
+        nothing = [False] * (len(settlements) + len(followers))
         while True:
             try:
-                return await self._queue.settle(settlements)
+                return await self._queue.settle(settlements, followers)
             except StoreError as exc:
                 log.error("settle_retrying", extra={"count": len(settlements), "reason": str(exc)})
                 await self._clock.sleep(_STORE_PAUSE)
             except StoreRefused as exc:  # the worker ends for that too
                 log.error("results_not_recorded", extra={"count": len(settlements), "reason": str(exc)})
-                return [False] * len(settlements)
+                return nothing
             except Exception:
                 # A bug of ours. When the leases end, the items run again, and the log says why.
                 log.exception("results_not_recorded", extra={"count": len(settlements)})
-                return [False] * len(settlements)
+                return nothing

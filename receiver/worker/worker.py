@@ -5,6 +5,7 @@ import random
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from datetime import datetime, timedelta
+from itertools import chain, islice
 from typing import Any
 
 from receiver.core.claims import ClaimLimits, HandlerClaim, Lease, WorkItem
@@ -22,6 +23,7 @@ from receiver.worker.drift_log import DriftLogger
 from receiver.worker.emit import emit_started
 from receiver.worker.holds import Holds
 from receiver.worker.isolation import Isolation
+from receiver.worker.lane_runs import LaneRuns
 from receiver.worker.leases import Leases
 from receiver.worker.limits import WorkerLimits
 from receiver.worker.memory_budget import MemoryBudget
@@ -93,12 +95,15 @@ class Worker:
         self._holds = Holds(queue, router, clock)
         drift = DriftLogger()
         self._reader = EventReader(drift)
+        self._lanes = LaneRuns(self._ready, self._leases)
         self._planner = RoutingPlanner(
             queue, router, self._ready, self._holds, drift=drift, trial=trial, watch=watch, unhandled=unhandled
         )
         if trial is not None:
             trial.begin(max([MAX_UNHANDLED, *(queue.most for queue in self._ready)]))
-        self._settling = ResultSettler(queue, clock, self._leases, rng, self._ready, self._settled, store)
+        self._settling = ResultSettler(
+            queue, clock, self._leases, self._lanes, rng, self._ready, self._settled, store
+        )
         self._running: dict[asyncio.Task[None], HandlerCall] = {}
         self._doubtful: list[int] = []
         self._isolation = Isolation(limits.lease)
@@ -160,12 +165,14 @@ class Worker:
             self._start_ready()
             return ()
         self._handlers.rotate(-1)  # no handler's backlog may keep the others waiting for ever
+        steady = self._clock.steady()
         return [
             HandlerClaim(
                 handler.name,
                 None if handler.batch is not None else handler.concurrency,
                 None if handler.rate is None else handler.rate.interval,
                 claimable,
+                self._lanes.allows(handler, steady),
             )
             for handler in self._handlers
             if (claimable := self._claimable(handler)) > 0
@@ -211,25 +218,32 @@ class Worker:
         self._checked_at = steady
         if dead := await self._queue.expire_dead(self._leases.worker, steady=steady):
             log.warning("workers_died", extra={"workers": list(dead)})
+            self._lanes.note_death(steady)
         off = await self._queue.switches()
+        self._lanes.switched_off(off)
         unwanted = self._ready.withdraw(lambda one: one.item.handler in off)
         unwanted += self._ready.withdraw_stuck(self._lease)  # other workers may have free slots
+        self._lanes.withdrawn(unwanted)
         await self._leases.release([one.item.id for one in unwanted])
         await self._holds.check()
         if claims:
             suspects_due = await self._queue.suspects_due(claims, now=self._clock.now())
             self._isolation.check(steady, due=suspects_due)
+            if suspects_due:
+                self._lanes.note_death(steady)
 
     async def _claim(
         self, claims: Sequence[HandlerClaim], limits: ClaimLimits, lease: Lease, steady: datetime
     ) -> int:
         items = await self._queue.claim(claims, limits, lease=lease, now=self._clock.now(), steady=steady)
-        handlers = [self._router[item.handler] for item in items]
-        claimed = [
-            Claimed(item, handler, refusal=refusal(item, handler.schedule, suspect=limits.suspects))
-            for item, handler in zip(items, handlers, strict=True)
-        ]
-        self._add(claimed, lease, marked=frozenset(item.id for item in items[: limits.starting]))
+        claimed: list[Claimed] = []
+        followers: dict[int, list[Claimed]] = {}
+        for item in items:
+            handler = self._router[item.handler]
+            claimed.append(Claimed(item, handler, refusal=refusal(item, handler.schedule, suspect=limits.suspects)))
+            if item.followers:
+                followers[item.id] = [Claimed(one, handler) for one in item.followers]
+        self._add(claimed, followers, lease, marked=frozenset(item.id for item in items[: limits.starting]))
         return len(items)
 
     async def _route(self, limit: int) -> bool:
@@ -257,14 +271,26 @@ class Worker:
             return True  # another worker was first; there may be more behind
         claimed: list[Claimed] = []
         started: list[int] = []
+        followers: dict[int, list[Claimed]] = {}
+        lanes: dict[tuple[HandlerName, str], list[Claimed]] = {}
+        steady = self._clock.steady()
         for work_id, new, match in zip(ids, work, matches, strict=True):
-            if work_id is not None:
-                in_lane = new.lane is not None
-                item = WorkItem(work_id, new.handler, 1, 0, 0, new.trigger, match.stored, in_lane)
-                claimed.append(Claimed(item, match.handler, match.kept, match.refusal))
-                if new.starts:
-                    started.append(work_id)
-        self._add(claimed, lease, marked=frozenset(started))
+            if work_id is None:
+                continue
+            in_lane = new.lane is not None
+            item = WorkItem(work_id, new.handler, 1, 0, 0, new.trigger, match.stored, in_lane)
+            one = Claimed(item, match.handler, match.kept, match.refusal)
+            if new.lane is not None and (new.handler, new.lane) in lanes:
+                lanes[new.handler, new.lane].append(one)
+                continue
+            claimed.append(one)
+            if new.starts:
+                started.append(work_id)
+            if new.lane is not None:
+                behind = lanes[new.handler, new.lane] = []
+                if self._lanes.allows(match.handler, steady):
+                    followers[work_id] = behind
+        self._add(claimed, followers, lease, marked=frozenset(started))
         return True
 
     async def _wait_for_work(self, claims: Sequence[HandlerClaim], stop: asyncio.Event) -> None:
@@ -285,15 +311,28 @@ class Worker:
 
     # --- running
 
-    def _add(self, claimed: Sequence[Claimed], lease: Lease, *, marked: frozenset[int]) -> None:
+    def _add(
+        self,
+        claimed: Sequence[Claimed],
+        followers: Mapping[int, Sequence[Claimed]],
+        lease: Lease,
+        *,
+        marked: frozenset[int],
+    ) -> None:
+        """Let claimed items run, and behind them their followers, which are given by the ids of those."""
         if not claimed:
             return
+        together = [*claimed, *chain.from_iterable(followers.values())]
         # They wait here already if others had them meanwhile. The older claim holds nothing any more.
-        if again := {one.item.id for one in claimed if one.item.id in self._leases}:
-            self._ready.withdraw(lambda one: one.item.id in again)
-        self._leases.add(claimed, lease)
-        for one in self._reader.read(claimed):
-            self._ready.add(one)
+        if again := {one.item.id for one in together if one.item.id in self._leases}:
+            self._lanes.withdrawn(self._ready.withdraw(lambda one: one.item.id in again))
+        self._leases.add(together, lease)
+        read = iter(self._reader.read(together))
+        heads = list(islice(read, len(claimed)))
+        runs = {work_id: list(islice(read, len(behind))) for work_id, behind in followers.items()}
+        for one in heads:
+            behind = runs.get(one.item.id)
+            self._ready.add(self._lanes.begin(one, behind) if behind else one)
         self._start_ready(marked)
 
     def _start_ready(self, marked: frozenset[int] = frozenset()) -> None:
@@ -315,6 +354,7 @@ class Worker:
         if self._leases.any_ended() and (
             doubtful := self._ready.withdraw(lambda one: self._leases.ended(one.item.id))
         ):
+            self._lanes.withdrawn(doubtful)
             for one in doubtful:
                 self._leases.drop(one.item.id)
                 self._doubtful.append(one.item.id)
@@ -335,6 +375,7 @@ class Worker:
             ended = [broken(one, "the handler cancelled its own task", now) for one in call]
         for one, end in zip(call, ended, strict=True):
             self._settling.submit(one, end)
+            self._lanes.ended(one, end)
 
     async def _attempts(self, call: HandlerCall) -> Sequence[Ended]:
         if call[0].refusal is not None:  # it is alone in its call
@@ -356,6 +397,7 @@ class Worker:
             now = self._clock.now()
             for one in call:
                 self._settling.submit(one, broken(one, "the attempt crashed; the worker's log says why", now))
+            self._lanes.stop(call)
         if not self._starting:  # once for all the calls that end in one turn of the event loop
             self._starting = True
             asyncio.get_running_loop().call_soon(self._start_ready)
@@ -369,8 +411,10 @@ class Worker:
     async def _finish(self, grace: timedelta) -> int:
         self._stopping = True
         await self._leases.clear_started()
-        waiting = [one.item.id for one in self._ready.withdraw(lambda _: True)]
-        await self._leases.release([*waiting, *self._take_doubtful()])
+        self._lanes.switched_off([handler.name for handler in self._router])
+        withdrawn = self._ready.withdraw(lambda _: True)
+        self._lanes.withdrawn(withdrawn)
+        await self._leases.release([*[one.item.id for one in withdrawn], *self._take_doubtful()])
         if self._running:
             log.info("worker_finishing", extra={"running": len(self._running)})
             await first_of(self._all_ended(), self._clock.sleep(grace))

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from typing import Any
 
-from receiver.core.claims import ClaimLimits, DueRun, HandlerClaim, Lease, Settlement, WorkItem
+from receiver.core.claims import ClaimLimits, DueRun, FollowerClaim, HandlerClaim, Lease, Settlement, WorkItem
 from receiver.core.clock import VirtualClock
 from receiver.core.deliveries import Delivery
 from receiver.core.schedules import RunOutcome
@@ -53,10 +53,12 @@ class Faulty(MemoryStore):
         self._fail("renew")
         await super().renew(work_ids, lease)
 
-    async def settle(self, settlements: Sequence[Settlement]) -> Sequence[bool]:
+    async def settle(
+        self, settlements: Sequence[Settlement], followers: Sequence[FollowerClaim] = ()
+    ) -> Sequence[bool]:
         """Settle, unless it fails."""
         self._fail("settle")
-        return await super().settle(settlements)
+        return await super().settle(settlements, followers)
 
     async def make_run(self, run: DueRun, *, now: datetime) -> RunOutcome:
         """Make a run, unless it fails."""

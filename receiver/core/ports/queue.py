@@ -7,6 +7,7 @@ from typing import Protocol
 from receiver.core.claims import (
     ClaimLimits,
     DueRun,
+    FollowerClaim,
     HandlerClaim,
     HeldItem,
     JobPages,
@@ -36,9 +37,10 @@ class RoutingQueue(Protocol):
     ) -> Sequence[int | None] | None:
         """Make work items and mark the deliveries of the batch as routed.
 
-        Returns, in the order of `work`, the ids of the items that are now claimed under the lease, and None for the
-        others. Returns None and changes nothing when another worker has routed since the batch was read, or when
-        the store has lost one of its deliveries since, as a failover may.
+        Returns, in the order of `work`, the ids of the items that are now claimed under the lease and of their
+        followers, and None for the others. In each lane the first with an id is claimed, and the rest follow it.
+        Returns None and changes nothing when another worker has routed since the batch was read, or when the store
+        has lost one of its deliveries since, as a failover may.
         """
 
     async def backfilled(self, keys: Collection[DeliveryKey]) -> frozenset[DeliveryKey]:
@@ -78,11 +80,15 @@ class ClaimQueue(Protocol):
         It may have if one of its attempts that had started was lost, or two attempts in all.
         """
 
-    async def settle(self, settlements: Sequence[Settlement]) -> Sequence[bool]:
+    async def settle(
+        self, settlements: Sequence[Settlement], followers: Sequence[FollowerClaim] = ()
+    ) -> Sequence[bool]:
         """Record attempts and change the states of their items, if their workers still have the leases.
 
-        Returns for each whether it was recorded. False means that the lease ended, and the item belongs to another
-        attempt. What an attempt has asked for later is made in the same transaction, with the trigger LATER.
+        In the same transaction the `followers` are claimed as started, and what attempts have asked for later is
+        made, with the trigger LATER. Returns for each settlement whether it was recorded, and then for each
+        follower whether it was claimed. False means that the lease ended, or that the item is no follower any more
+        since an operator has decided about it.
         """
 
     async def next_due(

@@ -1,13 +1,13 @@
 """Claiming and settling in a store in memory."""
 
-import itertools
 from collections.abc import Sequence
 from datetime import datetime
+from itertools import compress, takewhile
 
 from receiver.core.activity import duration_bucket, to_minute
-from receiver.core.batching import first_batch
-from receiver.core.claims import ClaimLimits, HandlerClaim, Lease, Settlement, WorkItem
-from receiver.core.rules import Pace, later_work, suspicious
+from receiver.core.batching import BatchSize, first_batch
+from receiver.core.claims import ClaimLimits, FollowerClaim, HandlerClaim, Lease, Settlement, WorkItem
+from receiver.core.rules import Pace, followers_each, later_work, suspicious
 from receiver.core.types import AttemptOutcome, HandlerName, HandlerSwitch, WorkState
 from receiver.core.work import LOST, Attempt
 from receiver.core.work_states import CLAIMABLE, LEASED, SKIPPABLE, Cause, end_cause
@@ -40,7 +40,11 @@ class MemoryClaims(MemoryFace):
             starts = sum(item.handler == one.handler for item in chosen)
             if (pace := self._pace(one)) is not None and starts:
                 self.state.paced_until[one.handler] = pace.after(starts, now)
-        return [self._claimed(one, lease, started=n < wanted.starting) for n, one in enumerate(chosen)]
+        for n, row in enumerate(chosen):
+            row.move(Cause.CLAIMED)
+            row.lease(lease.worker, lease.until, started=n < wanted.starting)
+        followers = self._followers(claimants, chosen, wanted)
+        return [self._item(row, followers.get(row.id, ())) for row in chosen]
 
     async def suspects_due(self, claimants: Sequence[HandlerClaim], *, now: datetime) -> bool:
         """Tell whether an item is due that may have killed its worker."""
@@ -50,20 +54,27 @@ class MemoryClaims(MemoryFace):
             for one in self._of(claimant.handler, *CLAIMABLE)
         )
 
-    async def settle(self, settlements: Sequence[Settlement]) -> Sequence[bool]:
+    async def settle(
+        self, settlements: Sequence[Settlement], followers: Sequence[FollowerClaim] = ()
+    ) -> Sequence[bool]:
         """Record attempts and move their work items where the worker still has the lease."""
-        settled = [self._settle(one) for one in settlements]
+        ended: list[int] = []
+        settled = []
+        for one in settlements:
+            settled.append(self._settle(one, ended))
+            if settled[-1]:
+                ended.append(one.work_id)
+        claimed = [self._follow(one, ended) for one in followers]
         if settlements:
             now = max(one.attempt.ended_at for one in settlements)
-            ended = [one.work_id for one, done in zip(settlements, settled, strict=True) if done]
             self.state.note_time(now)
             self.state.free_lanes(ended, now)
-            for one in itertools.compress(settlements, settled):
+            for one in compress(settlements, settled):
                 self._count(one.work_id, one.attempt, now)
-            for work in later_work(itertools.compress(settlements, settled)):
+            for work in later_work(compress(settlements, settled)):
                 self.state.make(work, None, now)
             self.state.changes.set()
-        return settled
+        return [*settled, *claimed]
 
     async def next_due(
         self, claimants: Sequence[HandlerClaim], *, now: datetime, steady: datetime | None = None
@@ -126,23 +137,59 @@ class MemoryClaims(MemoryFace):
     def _size(self, row: WorkRow) -> int:
         return len(self.state.deliveries[row.seq].delivery.body)
 
-    def _claimed(self, row: WorkRow, lease: Lease, *, started: bool) -> WorkItem:
-        row.move(Cause.CLAIMED)
-        row.lease(lease.worker, lease.until, started=started)
+    def _followers(
+        self, claimants: Sequence[HandlerClaim], claimed: Sequence[WorkRow], wanted: ClaimLimits
+    ) -> dict[int, Sequence[WorkRow]]:
+        """Return the followers of each claimed item that come with it, by its id."""
+        wanting = {one.handler for one in claimants if one.followers}
+        heads = [one for one in claimed if one.lane is not None and one.handler in wanting]
+        each = followers_each(wanted, len(claimed), len(heads))
+        taken = BatchSize(wanted.limit, wanted.max_bytes, len(claimed), sum(map(self._size, claimed)))
+        return {
+            head.id: list(
+                takewhile(
+                    lambda row: row.follows() and taken.take(self._size(row)), self.state.queue_behind(head)[:each]
+                )
+            )
+            for head in heads
+        }
+
+    def _item(self, row: WorkRow, followers: Sequence[WorkRow] = ()) -> WorkItem:
         return WorkItem(
             id=row.id,
             handler=row.handler,
-            attempt=row.attempts,
+            attempt=max(row.attempts, 1),
             uncounted=row.uncounted,
             deaths=row.deaths,
-            trigger=row.trigger(),
+            trigger=row.trigger() if row.attempts else row.first_trigger,
             source=self.state.deliveries[row.seq],
             in_lane=row.lane is not None,
+            followers=tuple(self._item(one) for one in followers),
         )
 
-    def _settle(self, settlement: Settlement) -> bool:
+    def _follow(self, follower: FollowerClaim, ended: Sequence[int]) -> bool:
+        row = self.state.work.get(follower.work_id)
+        if row is None or follower.behind not in ended or not row.follows():
+            return False
+        row.move(Cause.FOLLOWED)
+        row.lease(follower.lease.worker, follower.lease.until, started=True)
+        return True
+
+    def _settle(self, settlement: Settlement, ended: Sequence[int]) -> bool:
         row = self.state.work.get(settlement.work_id)
-        if row is None or not row.leased_by(settlement.worker) or row.attempts != settlement.attempt.number:
+        if row is None:
+            return False
+        if settlement.behind is not None:
+            if settlement.behind not in ended or not row.follows():
+                return False
+            if settlement.state is WorkState.DONE:
+                row.move(Cause.SUCCEEDED_BEHIND)
+                row.attempts = 1
+                row.history.append(settlement.attempt)
+                return True
+            row.move(Cause.FOLLOWED)
+            row.lease(settlement.worker, settlement.attempt.ended_at, started=True)
+        if not row.leased_by(settlement.worker) or row.attempts != settlement.attempt.number:
             return False
         was_head = row.heads_lane
         row.move(end_cause(settlement.state))

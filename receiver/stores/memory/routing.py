@@ -5,7 +5,8 @@ from datetime import datetime
 
 from receiver.core.batching import first_batch
 from receiver.core.claims import Lease, RoutingBatch
-from receiver.core.types import DeliveryKey, HandlerName, HandlerSwitch, Origin, WorkState
+from receiver.core.rules import with_worker
+from receiver.core.types import DeliveryKey, HandlerName, HandlerSwitch, Origin
 from receiver.core.work import NewWork
 from receiver.stores.memory.face import MemoryFace
 
@@ -28,7 +29,8 @@ class MemoryRouting(MemoryFace):
         self.state.routed = batch.deliveries[-1].seq
         made = [self.state.make(one, lease, now) for one in work]
         self.state.changes.set()
-        return [one.id if one.state is WorkState.RUNNING else None for one in made]
+        ours = with_worker(work, [one.state for one in made])
+        return [one.id if is_ours else None for one, is_ours in zip(made, ours, strict=True)]
 
     async def backfilled(self, keys: Collection[DeliveryKey]) -> frozenset[DeliveryKey]:
         """Return those of the keys under which a backfill has stored a delivery."""

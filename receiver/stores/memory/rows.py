@@ -64,6 +64,10 @@ class WorkRow:
         """Return why the present attempt runs."""
         return self.first_trigger if self.attempts == 1 else Trigger.RETRY
 
+    def follows(self) -> bool:
+        """Tell whether it waits in the queue of its lane, and nobody has attempted it."""
+        return self.state is WorkState.QUEUED and self.attempts == 0
+
     def is_untried(self) -> bool:
         """Tell whether nobody has attempted it since it was made or retried, and no other waits for it."""
         return self.attempts == self.uncounted and not self.heads_lane

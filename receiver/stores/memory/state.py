@@ -142,5 +142,12 @@ class MemoryState:
                 oldest.move(Cause.LANE_FREED)
                 oldest.due_at = now
 
+    def queue_behind(self, head: WorkRow) -> list[WorkRow]:
+        """Return what is queued in the lane of its head, in order."""
+        lane = (head.handler, head.lane)
+        return [
+            one for one in self.work.values() if (one.handler, one.lane) == lane and one.state is WorkState.QUEUED
+        ]
+
     def _lane_has_head(self, handler: HandlerName, lane: str) -> bool:
         return any(one.heads_lane and (one.handler, one.lane) == (handler, lane) for one in self.work.values())

@@ -3,13 +3,14 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import takewhile
+from itertools import groupby, takewhile
+from operator import itemgetter
 from typing import Any, Protocol
 
 from receiver.core.batching import BatchSize
 from receiver.core.claims import ClaimLimits, HandlerClaim, Lease, WorkItem
 from receiver.core.clock import from_micros, to_micros
-from receiver.core.rules import Pace
+from receiver.core.rules import Pace, followers_each
 from receiver.core.types import HandlerName, HandlerSwitch, Trigger, WorkState
 from receiver.core.work import LOST
 from receiver.core.work_states import SKIPPABLE
@@ -52,9 +53,11 @@ class ClaimStatements(Protocol):
     CLAIM: str
     """Make `:ids` run for `:worker` under a lease `:until`; those in `:starting` have started."""
     CLAIMED: str | None
-    """The columns of the items `:ids` and of their deliveries, in the order of the ids, for `Claims.read`.
-
-    It is None where `CLAIM` returns them itself.
+    """As `ITEMS`. It is None where `CLAIM` returns them itself."""
+    ITEMS: str
+    """The columns of the items `:ids` and of their deliveries, in the order of the ids, for `Claims.read`."""
+    BEHIND: str
+    """For each of `:ids`: its id, and id, attempts and size of the first `:each` items queued behind it, in order.
     """
     SUSPECT_DUE: str
     NEXT_LEASE_END: str
@@ -174,6 +177,34 @@ class Claims:
             rows = connection.execute(self._sql.CLAIMED, {"ids": self._dialect.array(claimed.ids)})
         return [_work_item(row) for row in rows]
 
+    def with_followers(
+        self,
+        connection: SqlConnection,
+        items: Sequence[WorkItem],
+        claimants: Sequence[HandlerClaim],
+        wanted: ClaimLimits,
+    ) -> Sequence[WorkItem]:
+        """Return claimed items with the followers for which the claim has room."""
+        wanting = {one.handler for one in claimants if one.followers}
+        heads = [one.id for one in items if one.in_lane and one.handler in wanting]
+        if not (each := followers_each(wanted, len(items), len(heads))):
+            return items
+        taken = BatchSize(
+            wanted.limit, wanted.max_bytes, len(items), sum([len(one.source.delivery.body) for one in items])
+        )
+        behind: dict[int, list[int]] = {}
+        rows = connection.execute(self._sql.BEHIND, {"ids": self._dialect.array(heads), "each": each})
+        for head, of_lane in groupby(rows, itemgetter(0)):
+            fresh = takewhile(lambda row: row[2] == 0 and taken.take(row[3]), of_lane)
+            behind[head] = [work_id for _, work_id, *_ in fresh]
+        if not (ids := [work_id for followers in behind.values() for work_id in followers]):
+            return items
+        rows = connection.execute(self._sql.ITEMS, {"ids": self._dialect.array(ids)})
+        found = {item.id: item for item in map(_work_item, rows)}  # all: nobody prunes what is queued
+        return [
+            one._replace(followers=tuple([found[work_id] for work_id in behind.get(one.id, ())])) for one in items
+        ]
+
     def suspect_due(self, connection: SqlConnection, claimants: Sequence[HandlerClaim], now: datetime) -> bool:
         """Tell whether an item is due that may have killed its worker."""
         return any(
@@ -285,10 +316,10 @@ def _work_item(row: tuple[Any, ...]) -> WorkItem:
     return WorkItem(
         id=work_id,
         handler=handler,
-        attempt=attempts,
+        attempt=max(attempts, 1),  # a follower is not claimed yet
         uncounted=uncounted,
         deaths=deaths,
-        trigger=Trigger(trigger) if attempts == 1 else Trigger.RETRY,
+        trigger=Trigger(trigger) if attempts <= 1 else Trigger.RETRY,
         source=stored_delivery(stored),
         in_lane=lane is not None,
     )

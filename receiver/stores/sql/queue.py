@@ -8,6 +8,7 @@ from typing import Any
 from receiver.core.batching import BatchSize
 from receiver.core.claims import (
     ClaimLimits,
+    FollowerClaim,
     HandlerClaim,
     HeldItem,
     JobPages,
@@ -18,8 +19,8 @@ from receiver.core.claims import (
 )
 from receiver.core.clock import from_micros, to_micros
 from receiver.core.deliveries import StoredDelivery
-from receiver.core.rules import later_work
-from receiver.core.types import DeliveryKey, HandlerName, HandlerSwitch, WorkerId, WorkState
+from receiver.core.rules import later_work, with_worker
+from receiver.core.types import DeliveryKey, HandlerName, HandlerSwitch, WorkerId
 from receiver.core.work import NewWork
 from receiver.core.workers import WorkerSign
 from receiver.stores.sql.activity import PendingActivity, SettledBatch
@@ -82,7 +83,8 @@ class SqlQueue(SqlSchedules):
                 if not work:
                     return ()
                 made = self._writes.work_rows.make(connection, work, lease=lease, now=now)
-            return [work_id if state is WorkState.RUNNING else None for work_id, state in made]
+            ours = with_worker(work, [state for _, state in made])
+            return [work_id if is_ours else None for (work_id, _), is_ours in zip(made, ours, strict=True)]
 
         return await self.database.call(write)
 
@@ -108,7 +110,7 @@ class SqlQueue(SqlSchedules):
                 claimable = claims.tidy(connection, look, claimants, now, steady)
                 claimed = claims.claim(connection, claimable, wanted, lease, now)
             # The rows are ours by now, and bodies never change: reading them need not hold up an ack.
-            return claims.read(connection, claimed)
+            return claims.with_followers(connection, claims.read(connection, claimed), claimants, wanted)
 
         return await self.database.call(write)
 
@@ -130,32 +132,36 @@ class SqlQueue(SqlSchedules):
             lambda connection: self._writes.claims.next_due(connection, claimants, now, steady or now)
         )
 
-    async def settle(self, settlements: Sequence[Settlement]) -> Sequence[bool]:
+    async def settle(
+        self, settlements: Sequence[Settlement], followers: Sequence[FollowerClaim] = ()
+    ) -> Sequence[bool]:
         """Record attempts and move their work items where the worker still holds them."""
         if not settlements:
-            return ()
+            return [False] * len(followers)
 
         def write(connection: SqlConnection) -> Sequence[bool]:
             try:
                 with self.database.transaction(connection):
-                    batch, written = self._settle(connection, settlements)
-                held = [True] * len(settlements)
+                    batch, written = self._settle(connection, settlements, followers)
+                held, claimed = [True] * len(settlements), [True] * len(followers)
             except NotAllHeld:  # rare; to find out which ones each time would take a third more time
                 with self.database.transaction(connection):
-                    held = self._writes.settling.held(connection, settlements)
-                    batch, written = self._settle(connection, list(compress(settlements, held)))
+                    held, claimed = self._writes.settling.held(connection, settlements, followers)
+                    batch, written = self._settle(
+                        connection, list(compress(settlements, held)), list(compress(followers, claimed))
+                    )
             self._activity.committed(batch, written=written)
-            return held
+            return [*held, *claimed]
 
         return await self.database.call(write)
 
     def _settle(
-        self, connection: SqlConnection, settlements: Sequence[Settlement]
+        self, connection: SqlConnection, settlements: Sequence[Settlement], followers: Sequence[FollowerClaim]
     ) -> tuple[SettledBatch | None, bool]:
         """Record attempts and make what they have asked for; return what was counted, and whether it is written."""
         if not settlements:
             return None, False
-        batch = self._writes.settling.settle(connection, settlements)
+        batch = self._writes.settling.settle(connection, settlements, followers)
         now = max(one.attempt.ended_at for one in settlements)
         if work := later_work(settlements):
             self._writes.work_rows.make(connection, work, lease=None, now=now)

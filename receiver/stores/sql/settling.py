@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Protocol
 
-from receiver.core.claims import Settlement
+from receiver.core.claims import FollowerClaim, Lease, Settlement
 from receiver.core.clock import to_micros
 from receiver.core.types import WorkerId, WorkState
 from receiver.stores.sql.activity import SettledBatch
@@ -24,8 +24,14 @@ class SettlingStatements(Protocol):
 
     HOLDERS: str
     """Id, worker and attempts of those of `:ids` that run; nobody ends them before the transaction does."""
+    FOLLOWERS_LEFT: str
+    """Those of `:ids` that are queued and that nobody has attempted, until the transaction ends."""
     FINISH: str
     """Make those of `:ids` done that `:worker` runs as attempt `:number`."""
+    FINISH_FOLLOWERS: str
+    """Make those of `:ids` done, by a first attempt, that are queued and that nobody has attempted."""
+    FOLLOW: str
+    """Make those of them run for `:worker`, as heads of their lanes, under a lease `:until`."""
     SETTLE: str
     """Move `:items`, rows of id, state, due_at, error, whether it holds its lane, whether its process died, worker
     and number of the attempt, if that worker runs that attempt."""
@@ -51,8 +57,10 @@ class SettlingAlgorithm:
         self._latest = latest
         self._dialect = dialect
 
-    def settle(self, connection: SqlConnection, settlements: Sequence[Settlement]) -> SettledBatch:
-        """Record these attempts, at least one, and return what is to be counted.
+    def settle(
+        self, connection: SqlConnection, settlements: Sequence[Settlement], followers: Sequence[FollowerClaim]
+    ) -> SettledBatch:
+        """Record these attempts, at least one, claim the followers, and return what is to be counted.
 
         Raises NotAllHeld if a worker has lost an item, so that the transaction is undone.
         """
@@ -60,7 +68,13 @@ class SettlingAlgorithm:
         self._lock_lanes(connection, in_lanes)
         done = [one for one in settlements if one.state is WorkState.DONE]
         others = [one for one in settlements if one.state is not WorkState.DONE]
-        self._finish(connection, done)
+        behind = {one.behind for one in settlements if one.behind is not None} | {one.behind for one in followers}
+        if not behind.issubset([one.work_id for one in done]):
+            raise NotAllHeld
+        self._finish(connection, [one for one in done if one.behind is None])
+        if behind:
+            self._finish_followers(connection, [one.work_id for one in done if one.behind is not None])
+            self._follow(connection, [*followers, *_claims_of(others)])
         self._move(connection, others)
         now = max(one.attempt.ended_at for one in settlements)
         self._latest.note(connection, now)
@@ -71,20 +85,33 @@ class SettlingAlgorithm:
         self._insert_attempts(connection, rows)
         return SettledBatch([one.handler for one in settled], rows, to_micros(now), successes=len(done))
 
-    def held(self, connection: SqlConnection, settlements: Sequence[Settlement]) -> list[bool]:
-        """Tell for each whether its worker still holds the item, until the transaction ends.
+    def held(
+        self, connection: SqlConnection, settlements: Sequence[Settlement], followers: Sequence[FollowerClaim]
+    ) -> tuple[list[bool], list[bool]]:
+        """Tell for each whether its worker still holds the item, or what it follows, until the transaction ends.
 
         Of an attempt that ended twice only the first end counts.
         """
         self._lock_lanes(connection, [one.work_id for one in settlements if one.in_lane])
         ids = self._dialect.array([one.work_id for one in settlements])
         holders = {work_id: holder for work_id, *holder in connection.execute(self._sql.HOLDERS, {"ids": ids})}
+        behind = [one.work_id for one in settlements if one.behind is not None]
+        ids = self._dialect.array([*behind, *[one.work_id for one in followers]])
+        left = {work_id for (work_id,) in connection.execute(self._sql.FOLLOWERS_LEFT, {"ids": ids})}
+        ended: set[int] = set()
+
+        def follows(one: Settlement | FollowerClaim) -> bool:
+            return one.behind in ended and one.work_id in left
+
         held = []
         for one in settlements:
-            held.append(holders.get(one.work_id) == [one.worker, one.attempt.number])
+            holds = holders.get(one.work_id) == [one.worker, one.attempt.number]
+            held.append(holds if one.behind is None else follows(one))
             if held[-1]:
-                del holders[one.work_id]
-        return held
+                holders.pop(one.work_id, None)
+                left.discard(one.work_id)
+                ended |= {one.work_id} if one.state is WorkState.DONE else set()
+        return held, [follows(one) for one in followers]
 
     def promote(self, connection: SqlConnection, work_ids: Sequence[int], now: datetime) -> None:
         """Make due what comes next in the lanes of these items, where no other item heads the lane.
@@ -107,11 +134,33 @@ class SettlingAlgorithm:
             values = {"ids": self._dialect.array(work_ids), "worker": worker, "number": number}
             _require(connection.execute(self._sql.FINISH, values).rowcount, len(work_ids))
 
+    def _finish_followers(self, connection: SqlConnection, work_ids: Sequence[int]) -> None:
+        if work_ids:
+            values = {"ids": self._dialect.array(work_ids)}
+            _require(connection.execute(self._sql.FINISH_FOLLOWERS, values).rowcount, len(work_ids))
+
+    def _follow(self, connection: SqlConnection, claims: Sequence[FollowerClaim]) -> None:
+        """Claim followers. One that has failed already is moved on in the same transaction."""
+        ids: dict[Lease, list[int]] = {}
+        for one in claims:
+            ids.setdefault(one.lease, []).append(one.work_id)
+        for lease, work_ids in ids.items():
+            values = {"ids": self._dialect.array(work_ids), "worker": lease.worker, "until": to_micros(lease.until)}
+            _require(connection.execute(self._sql.FOLLOW, values).rowcount, len(work_ids))
+
     def _move(self, connection: SqlConnection, others: Sequence[Settlement]) -> None:
         """Move what did not succeed."""
         if others:
             values = {"items": self._dialect.rows([_row(one) for one in others])}
             _require(connection.execute(self._sql.SETTLE, values).rowcount, len(others))
+
+
+def _claims_of(others: Sequence[Settlement]) -> list[FollowerClaim]:
+    return [
+        FollowerClaim(one.work_id, one.behind, Lease(one.worker, one.attempt.ended_at))
+        for one in others
+        if one.behind is not None
+    ]
 
 
 def _require(moved: int, expected: int) -> None:

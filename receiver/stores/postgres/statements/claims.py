@@ -91,6 +91,26 @@ ORDER BY array_position(CAST(:ids AS bigint[]), w.id)
 
 CLAIMED: str | None = None
 
+ITEMS = f"""
+SELECT w.id, w.handler, w.attempts, w.uncounted, w.deaths, w.trigger, w.lane, {STORED}
+FROM unnest(CAST(:ids AS bigint[])) WITH ORDINALITY AS ids (id, place)
+CROSS JOIN LATERAL (SELECT * FROM work_items AS i WHERE i.id = ids.id OFFSET 0) AS w
+CROSS JOIN LATERAL (SELECT * FROM deliveries AS e WHERE e.seq = w.delivery_seq OFFSET 0) AS d
+CROSS JOIN LATERAL (SELECT * FROM bodies AS c WHERE c.seq = d.seq OFFSET 0) AS b
+ORDER BY ids.place
+"""
+
+BEHIND = """
+SELECT h.id, w.id, w.attempts, (SELECT d.size FROM deliveries AS d WHERE d.seq = w.delivery_seq)
+FROM unnest(CAST(:ids AS bigint[])) WITH ORDINALITY AS ids (id, place)
+CROSS JOIN LATERAL (SELECT * FROM work_items AS i WHERE i.id = ids.id OFFSET 0) AS h
+CROSS JOIN LATERAL (
+    SELECT * FROM work_items AS q
+    WHERE q.handler = h.handler AND q.lane = h.lane AND q.state = 'queued' ORDER BY q.id LIMIT :each
+) AS w
+ORDER BY ids.place, w.id
+"""
+
 SUSPECT_DUE = """
 SELECT 1 FROM work_items WHERE handler = :handler AND state = 'waiting' AND suspect = 1 AND due_at <= :now LIMIT 1
 """

@@ -16,6 +16,18 @@ UPDATE work_items SET
 WHERE id = ANY(:ids) AND {by_id_in(WorkState.RUNNING)} AND worker = :worker AND attempts = :number
 """
 
+_FOLLOWS = f"id = ANY(:ids) AND {by_id_in(WorkState.QUEUED)} AND attempts = 0"
+
+FOLLOWERS_LEFT = f"SELECT id FROM work_items WHERE {_FOLLOWS} ORDER BY id FOR UPDATE"
+
+FINISH_FOLLOWERS = f"UPDATE work_items SET state = 'done', attempts = 1 WHERE {_FOLLOWS}"
+
+FOLLOW = f"""
+UPDATE work_items SET
+    state = 'running', heads_lane = 1, started = 1, attempts = 1, lease_until = :until, worker = :worker
+WHERE {_FOLLOWS}
+"""
+
 SETTLE = f"""
 UPDATE work_items AS w SET
     state = s.state, due_at = s.due_at, lease_until = NULL, worker = NULL, started = 0,

@@ -73,13 +73,27 @@ UPDATE work_items SET
 WHERE id IN (SELECT value FROM json_each(:ids))
 """
 
-CLAIMED: str | None = f"""
+ITEMS = f"""
 SELECT w.id, w.handler, w.attempts, w.uncounted, w.deaths, w.trigger, w.lane, {STORED}
 FROM json_each(:ids) AS ids
 JOIN work_items AS w ON w.id = ids.value
 JOIN deliveries AS d ON d.seq = w.delivery_seq
 JOIN bodies AS b ON b.seq = d.seq
 ORDER BY ids.key
+"""
+
+CLAIMED: str | None = ITEMS
+
+BEHIND = """
+SELECT h.id, w.id, w.attempts, d.size
+FROM json_each(:ids) AS ids
+JOIN work_items AS h ON h.id = ids.value
+JOIN work_items AS w ON w.id IN (
+    SELECT q.id FROM work_items AS q
+    WHERE q.handler = h.handler AND q.lane = h.lane AND q.state = 'queued' ORDER BY q.id LIMIT :each
+)
+JOIN deliveries AS d ON d.seq = w.delivery_seq
+ORDER BY ids.key, w.id
 """
 
 SUSPECT_DUE = """

@@ -13,6 +13,18 @@ UPDATE work_items SET
 WHERE id IN (SELECT value FROM json_each(:ids)) AND state = 'running' AND worker = :worker AND attempts = :number
 """
 
+_FOLLOWS = "id IN (SELECT value FROM json_each(:ids)) AND state = 'queued' AND attempts = 0"
+
+FOLLOWERS_LEFT = f"SELECT id FROM work_items WHERE {_FOLLOWS}"
+
+FINISH_FOLLOWERS = f"UPDATE work_items SET state = 'done', attempts = 1 WHERE {_FOLLOWS}"
+
+FOLLOW = f"""
+UPDATE work_items SET
+    state = 'running', heads_lane = 1, started = 1, attempts = 1, lease_until = :until, worker = :worker
+WHERE {_FOLLOWS}
+"""
+
 SETTLE = """
 UPDATE work_items SET
     state = s.state, due_at = s.due_at, lease_until = NULL, worker = NULL, started = 0,
