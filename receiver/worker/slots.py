@@ -172,6 +172,13 @@ class ReadyQueues:
         else:
             queue.calls.append((claimed,))
 
+    def starting_in_batches(self, handler: HandlerName, batch: Batch, count: int) -> int:
+        """Return how many of so many more items of a handler would start at once, as they complete a batch."""
+        incomplete = self._batches.get(handler)
+        gathered = 0 if incomplete is None else len(incomplete.items)
+        complete = min((gathered + count) // batch.size, self._by_handler[handler].startable)
+        return max(0, complete * batch.size - gathered)
+
     def count_claimed(self, handler: HandlerName, count: int) -> None:
         """Count so many more claimed work items of a handler, which are not ready yet."""
         self._by_handler[handler].claimed += count
