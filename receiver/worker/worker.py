@@ -5,20 +5,20 @@ import random
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from datetime import datetime, timedelta
-from itertools import chain, islice
+from functools import partial
 from typing import Any
 
-from receiver.core.claims import ClaimLimits, HandlerClaim, Lease, WorkItem
+from receiver.core.claims import ClaimLimits, HandlerClaim, Lease
 from receiver.core.clock import Clock
 from receiver.core.log_lines import event_log
 from receiver.core.ports.queue import WorkQueue
-from receiver.core.rules import refusal
 from receiver.core.types import HandlerName, WorkerId
 from receiver.errors import StoreError
 from receiver.routing import Handler, Router
 from receiver.routing.policies import RunsIn
-from receiver.worker.attempts import AttemptRunner, Claimed, Ended, broken, refused
+from receiver.worker.attempts import AttemptRunner, Ended, broken, refused
 from receiver.worker.background import first_of
+from receiver.worker.claimed_work import ClaimedWork, from_claim, from_route
 from receiver.worker.drift_log import DriftLogger
 from receiver.worker.emit import emit_started
 from receiver.worker.holds import Holds
@@ -236,14 +236,7 @@ class Worker:
         self, claims: Sequence[HandlerClaim], limits: ClaimLimits, lease: Lease, steady: datetime
     ) -> int:
         items = await self._queue.claim(claims, limits, lease=lease, now=self._clock.now(), steady=steady)
-        claimed: list[Claimed] = []
-        followers: dict[int, list[Claimed]] = {}
-        for item in items:
-            handler = self._router[item.handler]
-            claimed.append(Claimed(item, handler, refusal=refusal(item, handler.schedule, suspect=limits.suspects)))
-            if item.followers:
-                followers[item.id] = [Claimed(one, handler) for one in item.followers]
-        self._add(claimed, followers, lease, marked=frozenset(item.id for item in items[: limits.starting]))
+        self._add(from_claim(items, self._router, limits), lease)
         return len(items)
 
     async def _route(self, limit: int) -> bool:
@@ -269,28 +262,8 @@ class Worker:
         ids = await self._queue.route(planned.batch, work, lease=lease, now=self._clock.now())
         if ids is None:
             return True  # another worker was first; there may be more behind
-        claimed: list[Claimed] = []
-        started: list[int] = []
-        followers: dict[int, list[Claimed]] = {}
-        lanes: dict[tuple[HandlerName, str], list[Claimed]] = {}
-        steady = self._clock.steady()
-        for work_id, new, match in zip(ids, work, matches, strict=True):
-            if work_id is None:
-                continue
-            in_lane = new.lane is not None
-            item = WorkItem(work_id, new.handler, 1, 0, 0, new.trigger, match.stored, in_lane)
-            one = Claimed(item, match.handler, match.kept, match.refusal)
-            if new.lane is not None and (new.handler, new.lane) in lanes:
-                lanes[new.handler, new.lane].append(one)
-                continue
-            claimed.append(one)
-            if new.starts:
-                started.append(work_id)
-            if new.lane is not None:
-                behind = lanes[new.handler, new.lane] = []
-                if self._lanes.allows(match.handler, steady):
-                    followers[work_id] = behind
-        self._add(claimed, followers, lease, marked=frozenset(started))
+        may_follow = partial(self._lanes.allows, now=self._clock.steady())
+        self._add(from_route(ids, work, matches, may_follow=may_follow), lease)
         return True
 
     async def _wait_for_work(self, claims: Sequence[HandlerClaim], stop: asyncio.Event) -> None:
@@ -311,29 +284,19 @@ class Worker:
 
     # --- running
 
-    def _add(
-        self,
-        claimed: Sequence[Claimed],
-        followers: Mapping[int, Sequence[Claimed]],
-        lease: Lease,
-        *,
-        marked: frozenset[int],
-    ) -> None:
-        """Let claimed items run, and behind them their followers, which are given by the ids of those."""
-        if not claimed:
+    def _add(self, work: ClaimedWork, lease: Lease) -> None:
+        if not work.items:
             return
-        together = [*claimed, *chain.from_iterable(followers.values())]
+        together = work.together()
         # They wait here already if others had them meanwhile. The older claim holds nothing any more.
         if again := {one.item.id for one in together if one.item.id in self._leases}:
             self._lanes.withdrawn(self._ready.withdraw(lambda one: one.item.id in again))
         self._leases.add(together, lease)
-        read = iter(self._reader.read(together))
-        heads = list(islice(read, len(claimed)))
-        runs = {work_id: list(islice(read, len(behind))) for work_id, behind in followers.items()}
-        for one in heads:
-            behind = runs.get(one.item.id)
+        read = work.replaced(self._reader.read(together))
+        for one in read.items:
+            behind = read.followers.get(one.item.id)
             self._ready.add(self._lanes.begin(one, behind) if behind else one)
-        self._start_ready(marked)
+        self._start_ready(work.marked)
 
     def _start_ready(self, marked: frozenset[int] = frozenset()) -> None:
         """Start every call that has a slot. The store knows already that the items in `marked` start now."""

@@ -1,0 +1,71 @@
+"""What a worker has claimed: items that may run at once, and their followers."""
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain, islice
+from typing import NamedTuple
+
+from receiver.core.claims import ClaimLimits, WorkItem
+from receiver.core.rules import refusal
+from receiver.core.types import HandlerName
+from receiver.core.work import NewWork
+from receiver.routing import Handler, Router
+from receiver.worker.attempts import Claimed
+from receiver.worker.planning import HandlerMatch
+
+
+class ClaimedWork(NamedTuple):
+    """Claimed items, their followers by the ids of those, and the ids of those that the store knows to start."""
+
+    items: Sequence[Claimed]
+    followers: Mapping[int, Sequence[Claimed]]
+    marked: frozenset[int]
+
+    def together(self) -> Sequence[Claimed]:
+        """Return the items, and then all followers."""
+        return [*self.items, *chain.from_iterable(self.followers.values())]
+
+    def replaced(self, together: Sequence[Claimed]) -> "ClaimedWork":
+        """Return the same work with others in place of `together()`, in that order."""
+        rest = iter(together)
+        items = list(islice(rest, len(self.items)))
+        followers = {work_id: list(islice(rest, len(behind))) for work_id, behind in self.followers.items()}
+        return ClaimedWork(items, followers, self.marked)
+
+
+def from_claim(items: Sequence[WorkItem], router: Router, limits: ClaimLimits) -> ClaimedWork:
+    """Return what a claim with these limits brought."""
+    claimed: list[Claimed] = []
+    followers: dict[int, list[Claimed]] = {}
+    for item in items:
+        handler = router[item.handler]
+        claimed.append(Claimed(item, handler, refusal=refusal(item, handler.schedule, suspect=limits.suspects)))
+        if item.followers:
+            followers[item.id] = [Claimed(one, handler) for one in item.followers]
+    return ClaimedWork(claimed, followers, frozenset([item.id for item in items[: limits.starting]]))
+
+
+def from_route(
+    ids: Sequence[int | None],
+    work: Sequence[NewWork],
+    matches: Sequence[HandlerMatch],
+    *,
+    may_follow: Callable[[Handler], bool],
+) -> ClaimedWork:
+    """Return what was claimed as it was routed, with the followers of handlers that may have some."""
+    claimed: list[Claimed] = []
+    followers: dict[int, list[Claimed]] = {}
+    started: list[int] = []
+    heads: dict[tuple[HandlerName, str], int] = {}
+    for work_id, new, match in zip(ids, work, matches, strict=True):
+        if work_id is None:
+            continue
+        item = WorkItem(work_id, new.handler, 1, 0, 0, new.trigger, match.stored, new.lane is not None)
+        one = Claimed(item, match.handler, match.kept, match.refusal)
+        head = work_id if new.lane is None else heads.setdefault((new.handler, new.lane), work_id)
+        if head == work_id:
+            claimed.append(one)
+            if new.starts:
+                started.append(work_id)
+        elif may_follow(match.handler):
+            followers.setdefault(head, []).append(one)
+    return ClaimedWork(claimed, followers, frozenset(started))

@@ -1,0 +1,267 @@
+"""Items of one lane run one after the other, without a claim between, and the store is told in time."""
+
+import asyncio
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+from receiver.core.claims import Lease
+from receiver.core.types import HandlerName, HandlerSwitch, WorkState
+from receiver.core.work import NewWork
+from receiver.errors import StoreError
+from receiver.events import Event
+from tests.doubles import NOON, delivery, turns
+from tests.worker.worker_bench import MINUTE, OTHER, SECOND, WorkerBench
+
+DONE, DEAD, QUEUED = WorkState.DONE, WorkState.DEAD, WorkState.QUEUED
+RUNNING, WAITING = WorkState.RUNNING, WorkState.WAITING
+
+
+class Lane:
+    """A handler that is told at which deliveries of its lane to wait, and at which to fail."""
+
+    def __init__(self, bench: WorkerBench, **options: Any) -> None:
+        self._bench = bench
+        self.gates: dict[str, asyncio.Event] = {}
+        self.failing: dict[str, Callable[[], BaseException]] = {}
+
+        @bench.handler("h", "crawl.page", ordered=True, **options)
+        async def handle(event: Event) -> None:
+            key = str(event.webhook_id)
+            bench.ran.append(key)
+            if key in self.gates:
+                await self.gates[key].wait()
+            if key in self.failing:
+                raise self.failing[key]()
+
+    async def add(self, keys: str) -> None:
+        """Store deliveries of one job, and let everything happen that follows."""
+        await self._bench.add(*[delivery(key) for key in keys])
+
+    async def states(self, keys: str) -> list[WorkState]:
+        """Return the states of their work items."""
+        return [(await self._bench.outcome(key))[0] for key in keys]
+
+
+async def test_followers_need_no_claim(bench: WorkerBench) -> None:
+    """Each runs once, in order, and all are recorded by one call; the only claim finds nothing."""
+    lane = Lane(bench)
+    await lane.add("abcdefgh")
+    async with bench.working():
+        await turns()
+
+        assert bench.ran == list("abcdefgh")
+        assert [await bench.outcome(key) for key in "abcdefgh"] == [(DONE, 1, None)] * 8
+        assert bench.store.called.count("settle") == 1
+
+
+async def test_followers_come_with_a_claim(bench: WorkerBench) -> None:
+    """Another worker routed them, and left them."""
+    lane = Lane(bench)
+    await lane.add("abcd")
+    batch = await bench.store.routing_batch(limit=9, max_bytes=10**9)
+    work = [NewWork(one.seq, HandlerName("h"), claim=False, lane="job") for one in batch.deliveries]
+    await bench.store.route(batch, work, lease=Lease(OTHER, NOON), now=NOON)
+    async with bench.working():
+        await turns()
+
+        assert bench.ran == list("abcd")
+        assert bench.store.called.count("settle") == 1
+
+
+async def test_the_store_learns_soon_of_a_follower_that_takes_its_time(bench: WorkerBench) -> None:
+    """Those before it are done and it runs, so nobody else takes it, and a death would count."""
+    lane = Lane(bench)
+    lane.gates["c"] = asyncio.Event()
+    await lane.add("abcde")
+    async with bench.working():
+        await turns()
+
+        assert bench.ran == list("abc")
+        assert await lane.states("abcde") == [DONE, DONE, RUNNING, QUEUED, QUEUED]
+        lane.gates["c"].set()
+        await turns()
+        assert await lane.states("abcde") == [DONE] * 5
+    assert bench.ran == list("abcde")
+
+
+async def test_what_fails_keeps_its_place(bench: WorkerBench) -> None:
+    """Nothing behind it runs before it is tried again."""
+    lane = Lane(bench, pauses=(SECOND,))
+    lane.failing["c"] = lambda: ValueError("no")
+    await lane.add("abcde")
+    async with bench.working():
+        await turns()
+
+        assert bench.ran == list("abc")
+        assert await lane.states("abcde") == [DONE, DONE, WAITING, QUEUED, QUEUED]
+        assert await bench.outcome("c") == (WAITING, 1, "ValueError: no")
+        del lane.failing["c"]
+        await bench.after(SECOND)
+        assert await lane.states("abcde") == [DONE] * 5
+    assert bench.ran == list("abccde")
+
+
+async def test_a_dead_one_lets_the_lane_go_on(bench: WorkerBench) -> None:
+    """The lane does not hold for it."""
+    lane = Lane(bench, attempts=1)
+    lane.failing["b"] = lambda: ValueError("no")
+    await lane.add("abcd")
+    async with bench.working():
+        await turns()
+
+        assert await lane.states("abcd") == [DONE, DEAD, DONE, DONE]
+    assert bench.ran == list("abcd")
+
+
+async def test_a_stop_leaves_the_followers_in_the_queue(bench: WorkerBench) -> None:
+    """What runs is cancelled and uncounted. Another worker begins with it."""
+    lane = Lane(bench)
+    lane.gates["b"] = asyncio.Event()
+    await lane.add("abcd")
+    async with bench.working(grace=timedelta(0)):
+        await turns()
+
+    assert await lane.states("abcd") == [DONE, WAITING, QUEUED, QUEUED]
+    assert await bench.outcome("b") == (WAITING, 0, None)
+    lane.gates["b"].set()
+    async with bench.working(worker=OTHER):
+        await turns()
+    assert bench.ran == list("abbcd")
+    assert await lane.states("abcd") == [DONE] * 4
+
+
+async def test_a_stop_waits_for_one_and_not_for_all(bench: WorkerBench) -> None:
+    """The one that runs may end. Nothing follows it."""
+    lane = Lane(bench)
+    lane.gates["b"] = asyncio.Event()
+    await lane.add("abcd")
+    async with bench.working() as stop:
+        await turns()
+        stop.set()
+        await turns()
+        lane.gates["b"].set()
+        await turns()
+
+    assert bench.ran == list("ab")
+    assert await lane.states("abcd") == [DONE, DONE, WAITING, QUEUED]
+
+
+async def test_a_paused_handler_stops_within_a_second(bench: WorkerBench) -> None:
+    """The one that runs ends, and the next one waits."""
+    lane = Lane(bench)
+    lane.gates["b"] = asyncio.Event()
+    await lane.add("abcd")
+    async with bench.working():
+        await turns()
+        await bench.store.switch(HandlerName("h"), HandlerSwitch.PAUSED)
+        await bench.after(SECOND)
+        lane.gates["b"].set()
+        await bench.after(SECOND)
+        assert bench.ran == list("ab")
+        assert await lane.states("abcd") == [DONE, DONE, WAITING, QUEUED]
+
+        await bench.store.switch(HandlerName("h"), HandlerSwitch.ON)
+        await bench.after(SECOND)
+        assert await lane.states("abcd") == [DONE] * 4
+    assert bench.ran == list("abcd")
+
+
+async def test_a_lane_runs_on_while_the_store_is_away(bench: WorkerBench) -> None:
+    """Nothing runs twice, and the records come when the store does."""
+    lane = Lane(bench)
+    lane.gates["b"] = asyncio.Event()
+    await lane.add("abcd")
+    async with bench.working():
+        await turns()
+        bench.store.failing["settle"] = StoreError("away")
+        lane.gates["b"].set()
+        await turns()
+        assert await lane.states("abcd") == [DONE, RUNNING, QUEUED, QUEUED]
+
+        bench.store.failing.clear()
+        await bench.after(SECOND)
+        assert await lane.states("abcd") == [DONE] * 4
+    assert bench.ran == list("abcd")
+
+
+async def test_nothing_follows_what_has_lost_its_lease(bench: WorkerBench) -> None:
+    """Another worker may run the lane by now."""
+    lane = Lane(bench)
+    lane.gates["b"] = asyncio.Event()
+    await lane.add("abcd")
+    async with bench.working():
+        await turns()
+        bench.store.failing["renew"] = StoreError("away")
+        await bench.after(MINUTE + SECOND)
+        lane.gates["b"].set()
+        await turns(10)
+
+        assert bench.ran == list("ab")
+
+
+async def test_an_item_that_is_taken_away_meanwhile_is_not_recorded(bench: WorkerBench) -> None:
+    """An operator buries it while the store does not know yet that it runs. The lane goes on behind it."""
+    lane = Lane(bench)
+    lane.gates["b"] = asyncio.Event()
+    await lane.add("abcd")
+    bench.store.failing["settle"] = StoreError("away")
+    async with bench.working():
+        await turns()
+        assert bench.ran == list("ab")
+        (buried,) = [one.id for one in await bench.work("b")]
+        await bench.store.bury([buried], "not wanted", now=NOON)
+        bench.store.failing.clear()
+        await bench.after(SECOND)
+        lane.gates["b"].set()
+        await bench.after(SECOND)
+
+        assert await lane.states("abcd") == [DONE, DEAD, DONE, DONE]
+    assert bench.ran == list("abcd")
+
+
+async def test_a_worker_that_has_gone_through_long_lanes_claims_as_much_as_before(bench: WorkerBench) -> None:
+    """Followers that do not run are not counted for ever: each lane here ends early."""
+    keys = [f"{n}" for n in range(1_200)]
+    lane = Lane(bench, attempts=1)
+    lane.failing = {key: lambda: ValueError("no") for key in keys[::7]}
+    await bench.add(*[delivery(key, job_id=f"job-{int(key) % 40}") for key in keys])
+    async with bench.working():
+        await turns(20_000)
+
+        assert sorted(bench.ran, key=int) == keys
+        assert await bench.store.count_unfinished() == 0
+
+
+async def test_one_hot_lane_leaves_slots_to_others(bench: WorkerBench) -> None:
+    """Followers wait in line for a slot like all others."""
+    lane = Lane(bench)
+    bench.handler("other", "crawl.started")(lambda event: bench.ran.append("other"))
+    await lane.add("abcdefgh")
+    await bench.add(delivery("x", kind="crawl.started"))
+    async with bench.working(concurrency=1):
+        await turns()
+
+    assert bench.ran[:3] == ["a", "other", "b"]
+    assert len(bench.ran) == 9
+
+
+async def test_no_followers_for_a_minute_after_a_death(bench: WorkerBench) -> None:
+    """The store knows each item that runs, so the next death has the right cause."""
+    lane = Lane(bench)
+    await bench.store.append(delivery("x", job_id="other"))
+    batch = await bench.store.routing_batch(limit=9, max_bytes=10**9)
+    new = [NewWork(batch.deliveries[0].seq, HandlerName("h"), starts=True)]
+    await bench.store.route(batch, new, lease=Lease(OTHER, NOON), now=NOON)
+    await bench.store.expire_leases_of(OTHER, now=NOON)
+    async with bench.working():
+        await bench.after(SECOND)
+        assert bench.ran == ["x"]
+        settled = bench.store.called.count("settle")
+        await lane.add("abc")
+        assert bench.store.called.count("settle") == settled + 3
+
+        await bench.after(MINUTE + SECOND)
+        await lane.add("def")
+        assert bench.store.called.count("settle") == settled + 4
+    assert bench.ran == list("xabcdef")
