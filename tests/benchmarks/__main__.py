@@ -31,7 +31,7 @@ def _acks_complete(written: dict[str, Any]) -> bool:
 
 def _dispatch_complete(written: dict[str, Any]) -> bool:
     measured = {(one["stored"], one["handler"]) for one in written["handled"]}
-    kinds, rivals = ("async", "sync", "lanes", "batches"), rivals_here()
+    kinds, rivals = ("async", "sync", "lanes", "one lane", "batches"), rivals_here()
     stores = ("0 done", "0 done, 20 waiting")
     return measured == {
         *((store, kind) for store in stores for kind in kinds),

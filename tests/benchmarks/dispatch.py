@@ -3,8 +3,9 @@
 First the worker: `receiver work` runs as a process on a core of its own beside a store that holds done work
 already; then deliveries appear in one transaction, and what counts is the time from the first attempt until the
 last result is written. The handler does nothing: on the event loop, in threads, in a lane for each job of a hundred
-pages, and given a hundred events at a time. Beside it stand Huey on SQLite and, where BENCHMARK_POSTGRES names a
-database that may be used up, Procrastinate, each with a handler that does nothing for the same bodies.
+pages, in a single lane, and given a hundred events at a time. Beside it stand Huey on SQLite and, where
+BENCHMARK_POSTGRES names a database that may be used up, Procrastinate, each with a handler that does nothing for the
+same bodies.
 
 Then the store alone, in this process: how long one call of each of the queue's methods takes when much is stored,
 done or waiting for a later time.
@@ -40,6 +41,7 @@ ROUTERS = {
     "async": ("on_loop", "benchmark.on_loop"),
     "sync": ("in_threads", "benchmark.in_threads"),
     "lanes": ("in_lanes", "benchmark.in_lanes"),
+    "one lane": ("in_one_lane", "benchmark.in_one_lane"),
     "batches": ("in_batches", "benchmark.in_batches"),
 }
 """By kind of handler: its router in `noop`, and its name in the store."""

@@ -8,6 +8,7 @@ from receiver.events import Event
 on_loop = Router()
 in_threads = Router()
 in_lanes = Router()
+in_one_lane = Router()
 in_batches = Router()
 
 
@@ -24,6 +25,11 @@ def do_nothing_in_a_thread(event: Event) -> None:
 @in_lanes.on("*", name="benchmark.in_lanes", ordered=True)
 async def do_nothing_in_order(event: Event) -> None:
     """Handle an event after those of its job that came before."""
+
+
+@in_one_lane.on("*", name="benchmark.in_one_lane", lane=lambda event: "the only one")
+async def do_nothing_after_all_before(event: Event) -> None:
+    """Handle an event after all that came before."""
 
 
 @in_batches.on("*", name="benchmark.in_batches", batch=100, linger=timedelta(milliseconds=50))

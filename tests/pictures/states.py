@@ -16,7 +16,7 @@ _MAIN = {("made", "waiting"), ("waiting", "running"), ("running", "done")}
 """The way of most items is a straight line."""
 _ORDER = ("made", "held", "queued", "waiting", "running", "skipped", "done", "dead")
 """Arrows that go back do not decide where a state stands."""
-_GOOD, _BAD = {Cause.SUCCEEDED}, {Cause.FAILED_FOR_GOOD, Cause.LEASE_LOST, Cause.FAILED}
+_GOOD, _BAD = {Cause.SUCCEEDED, Cause.SUCCEEDED_BEHIND}, {Cause.FAILED_FOR_GOOD, Cause.LEASE_LOST, Cause.FAILED}
 
 
 def arrows() -> dict[tuple[str, str, str], list[Cause]]:

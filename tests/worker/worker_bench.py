@@ -60,6 +60,11 @@ class Faulty(MemoryStore):
         self._fail("settle")
         return await super().settle(settlements, followers)
 
+    async def mark_started(self, work_ids: Sequence[int], worker: WorkerId) -> None:
+        """Mark, unless it fails."""
+        self._fail("mark_started")
+        await super().mark_started(work_ids, worker)
+
     async def make_run(self, run: DueRun, *, now: datetime) -> RunOutcome:
         """Make a run, unless it fails."""
         self._fail("make_run")
