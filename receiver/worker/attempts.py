@@ -38,22 +38,25 @@ class LaneRun:
     """A claimed item and its followers, of which each runs once the one before has succeeded.
 
     `head` is the item that the store has under a lease. `begun` are the ids of those that are ready, or run, or
-    wait for their record, in order, and `waiting` are the followers behind them.
+    wait for their record, in order, and `waiting` are the followers behind them. The last one begun was ready at
+    `began_at`, on the steady clock.
     """
 
-    __slots__ = ("begun", "head", "waiting")
+    __slots__ = ("began_at", "begun", "head", "waiting")
 
-    def __init__(self, head: int) -> None:
+    def __init__(self, head: int, now: datetime) -> None:
         self.head = head
+        self.began_at = now
         self.begun = deque([head])
         self.waiting: deque[Claimed] = deque()
 
-    def begin_next(self) -> Claimed | None:
+    def begin_next(self, now: datetime) -> Claimed | None:
         """Take the next follower, None if there is none."""
         if not self.waiting:
             return None
         following = self.waiting.popleft()
         self.begun.append(following.item.id)
+        self.began_at = now
         return following
 
 

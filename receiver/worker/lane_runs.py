@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from receiver.core.claims import FollowerClaim, Settlement
+from receiver.core.clock import Clock
 from receiver.core.rules import Succeeded
 from receiver.core.types import HandlerName
 from receiver.routing import Handler
@@ -16,19 +17,24 @@ _ONE_BY_ONE = timedelta(minutes=1)
 """After a death. A process that dies of a follower may die before the store knows that it ran, and then the head
 has the blame. Without followers the next death has the right one."""
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
+_QUICK = timedelta(milliseconds=100)
+"""The followers of a slow item wait long, and this worker claims less for other lanes and handlers meanwhile."""
 
 
 class LaneRuns:
     """Lets items of one lane run one after the other without waiting for the record of each.
 
-    A busy lane handles ten times as many items so: their records share transactions, and no claim comes between.
+    A busy lane handles many times as many items so: their records share transactions, and no claim comes between.
     """
 
-    def __init__(self, ready: ReadyQueues, leases: Leases) -> None:
+    def __init__(self, ready: ReadyQueues, leases: Leases, clock: Clock) -> None:
         self._ready = ready
         self._leases = leases
+        self._clock = clock
         self._died_at = _LONG_AGO
         self._off: Collection[HandlerName] = ()
+        self._quick: set[HandlerName] = set()
+        self._with_followers: set[LaneRun] = set()
 
     def note_death(self, now: datetime) -> None:
         """Let no item have followers for a while. `now` is on the steady clock."""
@@ -39,26 +45,44 @@ class LaneRuns:
         self._off = handlers
 
     def allows(self, handler: Handler, now: datetime) -> bool:
-        """Tell whether an item of this handler may have followers. A claim uses up the rate of each one."""
-        one_by_one = handler.lane is None or handler.rate is not None or handler.batch is not None
-        return not one_by_one and now - self._died_at >= _ONE_BY_ONE
+        """Tell whether an item of this handler may have followers: its last attempt was quick."""
+        if handler.name not in self._quick or now - self._died_at < _ONE_BY_ONE:
+            return False
+        return handler.lane is not None and handler.batch is None and handler.rate is None
+
+    def stop_stalled(self, now: datetime) -> bool:
+        """Stop the runs whose present item takes long at `now`, on the steady clock; tell whether there were any."""
+        stalled = [one for one in self._with_followers if now - one.began_at > _QUICK]
+        for run in stalled:
+            self._stop(run)
+        return bool(stalled)
 
     def begin(self, head: Claimed, followers: Iterable[Claimed]) -> Claimed:
         """Return a claimed item that the followers will follow. All of them are leased."""
-        run = LaneRun(head.item.id)
-        run.waiting.extend(one._replace(run=run) for one in followers)
+        run = LaneRun(head.item.id, self._clock.steady())
+        run.waiting.extend([one._replace(run=run) for one in followers])
         self._ready.count_claimed(head.handler.name, len(run.waiting))
+        self._with_followers.add(run)
         return head._replace(run=run)
 
     def ended(self, one: Claimed, ended: Ended) -> None:
         """Let the next one run if this attempt succeeded, and none otherwise."""
+        if one.handler.lane is None:
+            return
+        attempt, name = ended.attempt, one.handler.name
+        if attempt.ended_at - (attempt.started_at or attempt.ended_at) > _QUICK:
+            self._quick.discard(name)
+        else:
+            self._quick.add(name)
         if (run := one.run) is None:
             return
-        goes_on = isinstance(ended.result, Succeeded) and one.handler.name not in self._off
+        goes_on = isinstance(ended.result, Succeeded) and name in self._quick and name not in self._off
         if not goes_on or self._leases.ended(one.item.id):
             self._stop(run)
-        elif (following := run.begin_next()) is not None:
+        elif (following := run.begin_next(self._clock.steady())) is not None:
             self._ready.add_follower(following)
+            if not run.waiting:
+                self._with_followers.discard(run)
 
     def withdrawn(self, items: Iterable[Claimed]) -> None:
         """Stop the runs of items that were ready and will not run."""
@@ -113,6 +137,7 @@ class LaneRuns:
             self._leases.drop(one.item.id)
             self._ready.count_claimed(one.handler.name, -1)
         run.waiting.clear()
+        self._with_followers.discard(run)
 
 
 def _belongs(run: LaneRun, one: Claimed) -> bool:

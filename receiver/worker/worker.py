@@ -95,7 +95,7 @@ class Worker:
         self._holds = Holds(queue, router, clock)
         drift = DriftLogger()
         self._reader = EventReader(drift)
-        self._lanes = LaneRuns(self._ready, self._leases)
+        self._lanes = LaneRuns(self._ready, self._leases, clock)
         self._planner = RoutingPlanner(
             queue, router, self._ready, self._holds, drift=drift, trial=trial, watch=watch, unhandled=unhandled
         )
@@ -221,6 +221,8 @@ class Worker:
             self._lanes.note_death(steady)
         off = await self._queue.switches()
         self._lanes.switched_off(off)
+        if self._lanes.stop_stalled(steady):
+            self._wake.set()  # something else may be claimed now
         unwanted = self._ready.withdraw(lambda one: one.item.handler in off)
         unwanted += self._ready.withdraw_stuck(self._lease)  # other workers may have free slots
         self._lanes.withdrawn(unwanted)

@@ -34,6 +34,13 @@ class Lane:
             if key in self.failing:
                 raise self.failing[key]()
 
+    async def show_quickness(self) -> None:
+        """Let it handle one delivery of another job: an unknown handler has no followers."""
+        await self._bench.add(delivery("quick", job_id="another"))
+        assert self._bench.ran == ["quick"]
+        self._bench.ran.clear()
+        self._bench.store.called.clear()
+
     async def add(self, keys: str) -> None:
         """Store deliveries of one job, and let everything happen that follows."""
         await self._bench.add(*[delivery(key) for key in keys])
@@ -46,9 +53,9 @@ class Lane:
 async def test_followers_need_no_claim(bench: WorkerBench) -> None:
     """Each runs once, in order, and all are recorded by one call; the only claim finds nothing."""
     lane = Lane(bench)
-    await lane.add("abcdefgh")
     async with bench.working():
-        await turns()
+        await lane.show_quickness()
+        await lane.add("abcdefgh")
 
         assert bench.ran == list("abcdefgh")
         assert [await bench.outcome(key) for key in "abcdefgh"] == [(DONE, 1, None)] * 8
@@ -56,7 +63,7 @@ async def test_followers_need_no_claim(bench: WorkerBench) -> None:
 
 
 async def test_followers_come_with_a_claim(bench: WorkerBench) -> None:
-    """Another worker routed them, and left them."""
+    """Another worker routed them, and left them. The first one shows that the handler is quick."""
     lane = Lane(bench)
     await lane.add("abcd")
     batch = await bench.store.routing_batch(limit=9, max_bytes=10**9)
@@ -66,16 +73,16 @@ async def test_followers_come_with_a_claim(bench: WorkerBench) -> None:
         await turns()
 
         assert bench.ran == list("abcd")
-        assert bench.store.called.count("settle") == 1
+        assert bench.store.called.count("settle") == 2
 
 
 async def test_the_store_learns_soon_of_a_follower_that_takes_its_time(bench: WorkerBench) -> None:
     """Those before it are done and it runs, so nobody else takes it, and a death would count."""
     lane = Lane(bench)
     lane.gates["c"] = asyncio.Event()
-    await lane.add("abcde")
     async with bench.working():
-        await turns()
+        await lane.show_quickness()
+        await lane.add("abcde")
 
         assert bench.ran == list("abc")
         assert await lane.states("abcde") == [DONE, DONE, RUNNING, QUEUED, QUEUED]
@@ -89,9 +96,9 @@ async def test_what_fails_keeps_its_place(bench: WorkerBench) -> None:
     """Nothing behind it runs before it is tried again."""
     lane = Lane(bench, pauses=(SECOND,))
     lane.failing["c"] = lambda: ValueError("no")
-    await lane.add("abcde")
     async with bench.working():
-        await turns()
+        await lane.show_quickness()
+        await lane.add("abcde")
 
         assert bench.ran == list("abc")
         assert await lane.states("abcde") == [DONE, DONE, WAITING, QUEUED, QUEUED]
@@ -106,9 +113,9 @@ async def test_a_dead_one_lets_the_lane_go_on(bench: WorkerBench) -> None:
     """The lane does not hold for it."""
     lane = Lane(bench, attempts=1)
     lane.failing["b"] = lambda: ValueError("no")
-    await lane.add("abcd")
     async with bench.working():
-        await turns()
+        await lane.show_quickness()
+        await lane.add("abcd")
 
         assert await lane.states("abcd") == [DONE, DEAD, DONE, DONE]
     assert bench.ran == list("abcd")
@@ -118,9 +125,9 @@ async def test_a_stop_leaves_the_followers_in_the_queue(bench: WorkerBench) -> N
     """What runs is cancelled and uncounted. Another worker begins with it."""
     lane = Lane(bench)
     lane.gates["b"] = asyncio.Event()
-    await lane.add("abcd")
     async with bench.working(grace=timedelta(0)):
-        await turns()
+        await lane.show_quickness()
+        await lane.add("abcd")
 
     assert await lane.states("abcd") == [DONE, WAITING, QUEUED, QUEUED]
     assert await bench.outcome("b") == (WAITING, 0, None)
@@ -135,9 +142,9 @@ async def test_a_stop_waits_for_one_and_not_for_all(bench: WorkerBench) -> None:
     """The one that runs may end. Nothing follows it."""
     lane = Lane(bench)
     lane.gates["b"] = asyncio.Event()
-    await lane.add("abcd")
     async with bench.working() as stop:
-        await turns()
+        await lane.show_quickness()
+        await lane.add("abcd")
         stop.set()
         await turns()
         lane.gates["b"].set()
@@ -151,9 +158,9 @@ async def test_a_paused_handler_stops_within_a_second(bench: WorkerBench) -> Non
     """The one that runs ends, and the next one waits."""
     lane = Lane(bench)
     lane.gates["b"] = asyncio.Event()
-    await lane.add("abcd")
     async with bench.working():
-        await turns()
+        await lane.show_quickness()
+        await lane.add("abcd")
         await bench.store.switch(HandlerName("h"), HandlerSwitch.PAUSED)
         await bench.after(SECOND)
         lane.gates["b"].set()
@@ -171,9 +178,9 @@ async def test_a_lane_runs_on_while_the_store_is_away(bench: WorkerBench) -> Non
     """Nothing runs twice, and the records come when the store does."""
     lane = Lane(bench)
     lane.gates["b"] = asyncio.Event()
-    await lane.add("abcd")
     async with bench.working():
-        await turns()
+        await lane.show_quickness()
+        await lane.add("abcd")
         bench.store.failing["settle"] = StoreError("away")
         lane.gates["b"].set()
         await turns()
@@ -189,9 +196,9 @@ async def test_nothing_follows_what_has_lost_its_lease(bench: WorkerBench) -> No
     """Another worker may run the lane by now."""
     lane = Lane(bench)
     lane.gates["b"] = asyncio.Event()
-    await lane.add("abcd")
     async with bench.working():
-        await turns()
+        await lane.show_quickness()
+        await lane.add("abcd")
         bench.store.failing["renew"] = StoreError("away")
         await bench.after(MINUTE + SECOND)
         lane.gates["b"].set()
@@ -204,10 +211,10 @@ async def test_an_item_that_is_taken_away_meanwhile_is_not_recorded(bench: Worke
     """An operator buries it while the store does not know yet that it runs. The lane goes on behind it."""
     lane = Lane(bench)
     lane.gates["b"] = asyncio.Event()
-    await lane.add("abcd")
-    bench.store.failing["settle"] = StoreError("away")
     async with bench.working():
-        await turns()
+        await lane.show_quickness()
+        bench.store.failing["settle"] = StoreError("away")
+        await lane.add("abcd")
         assert bench.ran == list("ab")
         (buried,) = [one.id for one in await bench.work("b")]
         await bench.store.bury([buried], "not wanted", now=NOON)
@@ -231,6 +238,38 @@ async def test_a_worker_that_has_gone_through_long_lanes_claims_as_much_as_befor
 
         assert sorted(bench.ran, key=int) == keys
         assert await bench.store.count_unfinished() == 0
+
+
+async def test_a_slow_item_does_not_keep_followers(bench: WorkerBench) -> None:
+    """They would count as claimed work, and the worker would claim nothing else."""
+    lane = Lane(bench)
+    lane.gates["3"] = asyncio.Event()
+    async with bench.working():
+        await lane.show_quickness()
+        await bench.add(*[delivery(str(n)) for n in range(100)], delivery("x", job_id="other"))
+        assert bench.ran == list("0123")
+
+        await bench.after(SECOND)
+        assert bench.ran == [*"0123", "x"]
+        lane.gates["3"].set()
+        await turns(2_000)
+    assert bench.ran == [*"0123", "x", *[str(n) for n in range(4, 100)]]
+
+
+async def test_a_slow_handler_has_no_followers(bench: WorkerBench) -> None:
+    """Each of its items is claimed when its turn comes, until one was quick again."""
+    lane = Lane(bench)
+    lane.gates = {key: asyncio.Event() for key in "abc"}
+    async with bench.working():
+        await lane.show_quickness()
+        await lane.add("abcdefg")
+        for gate in lane.gates.values():
+            await bench.after(SECOND)
+            gate.set()
+        await turns()
+
+        assert bench.ran == list("abcdefg")
+        assert bench.store.called.count("settle") == 5  # a, b, c, d, and the rest
 
 
 async def test_one_hot_lane_leaves_slots_to_others(bench: WorkerBench) -> None:
