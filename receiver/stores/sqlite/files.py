@@ -10,7 +10,7 @@ from importlib import resources
 from pathlib import Path
 
 from receiver.core.log_lines import event_log
-from receiver.core.ports.store import Schema
+from receiver.core.schema import Schema
 from receiver.errors import ConfigurationError, StoreError, StoreRefused
 from receiver.stores.sqlite.database import (
     LOCK_PATIENCE,
