@@ -33,6 +33,7 @@ from receiver.settings.values import (
 )
 
 if TYPE_CHECKING:  # they take long to load, and few programs need them
+    from receiver.core.attention import AttentionLimits
     from receiver.requests.webhooks import WebhookConfig
 
 _MEBIBYTE = 1024 * 1024
