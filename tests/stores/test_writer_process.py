@@ -186,7 +186,7 @@ async def test_a_new_process_does_not_make_a_database_that_was_moved_away(
 
 async def test_leaving_kills_a_process_that_hangs(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What it had fails, and so does what waited for it."""
-    monkeypatch.setattr(process, "_END_SECONDS", 0.2)
+    monkeypatch.setattr(process, "END_SECONDS", 0.2)
     async with opened(path) as log:
         (writer,) = writers()
         os.kill(writer, signal.SIGSTOP)
@@ -243,7 +243,7 @@ async def test_a_process_that_closes_its_socket_and_goes_on_is_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is killed: two processes must not write."""
-    monkeypatch.setattr(process, "_END_SECONDS", 0.2)
+    monkeypatch.setattr(process, "END_SECONDS", 0.2)
     script = f"""
 import pathlib, runpy, signal, socket, sys
 mark = pathlib.Path({str(tmp_path / "mark")!r})

@@ -13,7 +13,8 @@ from receiver.cli.common.interrupt import stop_signals
 from receiver.cli.common.supervised import MARGIN
 from receiver.core.log_lines import event_log
 from receiver.settings import Settings
-from receiver.web.server import bind, make_server
+from receiver.web.listening import address
+from receiver.web.server import make_server
 from receiver.worker.background import running_beside
 from receiver.worker.supervisor import Supervisor, supervise
 
@@ -78,17 +79,6 @@ async def serve_until_stopped(
     return WRONG_USE
 
 
-def bind_console(settings: Settings, *, host_by: str, port_by: str) -> socket.socket:
-    """Return the socket of the console. Raises ConfigurationError, whose advice names `host_by` and `port_by`."""
-    return bind(settings.console_host, settings.console_port, host_by=host_by, port_by=port_by)
-
-
 def log_listening(settings: Settings, listener: socket.socket, level: int = logging.INFO) -> None:
     """Log where deliveries can be sent now."""
     log.log(level, "listening", extra={"url": address(listener) + settings.path, "store": settings.shown_store()})
-
-
-def address(listener: socket.socket) -> str:
-    """Return the base of the URL of a socket that listens."""
-    host, port = listener.getsockname()[:2]
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
