@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
-from receiver.core.schedules import RUN_FAMILY
+from receiver.core.run_names import RUN_FAMILY
 from receiver.core.types import AppendOutcome, DeliveryKey, DeliveryState, Globs, Headers, Origin
 from receiver.core.work import WorkSummary
 
