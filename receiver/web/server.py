@@ -58,6 +58,8 @@ class Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config) -> None:
         config.timeout_keep_alive = KEEP_ALIVE_SECONDS
         super().__init__(config)
+        self.listening = asyncio.Event()
+        """Set when requests are answered."""
 
     async def startup(self, sockets: Sequence[socket.socket] | None = None) -> None:
         """Listen with a long queue, but accept few connections at a time."""
@@ -65,6 +67,7 @@ class Server(uvicorn.Server):
         await super().startup(list(sockets or ()))
         for listener in sockets or ():
             listener.listen(_BACKLOG)
+        self.listening.set()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -47,19 +47,27 @@ def serve_on(
 
     def all_beside(supervisors: Sequence[Supervisor]) -> Coroutines:
         asked = [partial(one, settings, address(listener)) for one in beside]
-        if not supervisors:
-            return [*asked, partial(_make_ballast, settings)]
         return [*asked, partial(_restart_after_changes, supervisors)] if reload else asked
 
+    ballast = () if worker else (partial(_make_ballast, settings),)
     if settings.web_processes > 1:
         from receiver.cli.common.web_processes import serve_with_processes  # only for many cores
 
-        return serve_with_processes(settings, flags, listener, workers, all_beside)
+        return serve_with_processes(
+            settings, flags, listener, workers, lambda workers: [*all_beside(workers), *ballast]
+        )
     supervisors = workers()
     worker_lives = (lambda: any(one.is_running for one in supervisors)) if supervisors else None
     app = Receiver(settings, worker_lives=worker_lives, log=_log_of(writer, settings))
     return run(
-        serve_until_stopped(app, settings, listener, supervisors=supervisors, beside=all_beside(supervisors))
+        serve_until_stopped(
+            app,
+            settings,
+            listener,
+            supervisors=supervisors,
+            beside=all_beside(supervisors),
+            later=ballast,
+        )
     )
 
 

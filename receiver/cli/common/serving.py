@@ -5,6 +5,7 @@ import logging
 import socket
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import Any
 
 from receiver.app import Receiver
@@ -30,11 +31,13 @@ async def serve_until_stopped(
     *,
     supervisors: Sequence[Supervisor] = (),
     beside: Coroutines = (),
+    later: Coroutines = (),
     level: int = logging.INFO,
 ) -> int:
     """Serve until a signal comes, or until the first worker of a supervisor is refused. Return the exit code.
 
-    What is in `beside` runs as long as the server. `level` is that of the log lines about start and end.
+    What is in `beside` runs as long as the server; what is in `later` too, from when requests are answered: it may
+    take long to load. `level` is that of the log lines about start and end.
     """
     server = make_server(
         app,
@@ -60,7 +63,7 @@ async def serve_until_stopped(
     # The server would hide an error of the store, so the lifespan is entered here.
     async with app.lifespan(), AsyncExitStack() as stack:
         log_listening(settings, listener, level)
-        for one in beside:
+        for one in [*beside, *(partial(_after, server.listening, one) for one in later)]:
             await stack.enter_async_context(running_beside(one()))
         await asyncio.sleep(0)  # they begin before the workers: the files are watched before a worker reads them
         if supervisors and not server.should_exit:
@@ -77,6 +80,11 @@ async def serve_until_stopped(
         return OK
     supervision.result()
     return WRONG_USE
+
+
+async def _after(event: asyncio.Event, then: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    await event.wait()
+    await then()
 
 
 def log_listening(settings: Settings, listener: socket.socket, level: int = logging.INFO) -> None:
