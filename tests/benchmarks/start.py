@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from tests.benchmarks.replay import fill
@@ -80,8 +81,8 @@ def _is_ready(port: int) -> bool:
 def measure(folder: Path, rounds: int) -> dict[str, list[float]]:
     """Return the seconds of every round for each program."""
     starts: dict[str, Callable[[], float]] = {
-        **{name: lambda command=command: seconds_of(command, folder) for name, command in COMMANDS.items()},
-        **{name: lambda command=command: seconds_to_ready(command, folder) for name, command in SERVERS.items()},
+        **{name: partial(seconds_of, command, folder) for name, command in COMMANDS.items()},
+        **{name: partial(seconds_to_ready, command, folder) for name, command in SERVERS.items()},
     }
     found: dict[str, list[float]] = {name: [] for name in starts}
     for number in range(rounds + 1):

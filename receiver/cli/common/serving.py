@@ -63,7 +63,8 @@ async def serve_until_stopped(
     # The server would hide an error of the store, so the lifespan is entered here.
     async with app.lifespan(), AsyncExitStack() as stack:
         log_listening(settings, listener, level)
-        for one in [*beside, *(partial(_after, server.listening, one) for one in later)]:
+        from_readiness: Coroutines = [partial(_after, server.listening, one) for one in later]
+        for one in [*beside, *from_readiness]:
             await stack.enter_async_context(running_beside(one()))
         await asyncio.sleep(0)  # they begin before the workers: the files are watched before a worker reads them
         if supervisors and not server.should_exit:
