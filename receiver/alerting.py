@@ -5,10 +5,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
-from receiver.core.attention import ConcernKind
 from receiver.core.clock import Clock
-from receiver.core.ports.queue import OnceKeys
-from receiver.core.ports.store import Store
 from receiver.errors import ConfigurationError
 from receiver.settings import PREFIX, Settings
 from receiver.worker.background import running_beside
@@ -16,11 +13,16 @@ from receiver.worker.background import running_beside
 if TYPE_CHECKING:  # few deployments have alerts
     import httpx
 
+    from receiver.core.attention import ConcernKind
+    from receiver.core.ports.queue import OnceKeys
+    from receiver.core.ports.store import Store
     from receiver.signals.alerts.posting import AlertPoster
 
 
-def alert_kinds(settings: Settings) -> frozenset[ConcernKind]:
+def alert_kinds(settings: Settings) -> "frozenset[ConcernKind]":
     """Return what alerts are about."""
+    from receiver.core.attention import ConcernKind
+
     wanted = {
         ConcernKind.DEAD: settings.alert_on_dead,
         ConcernKind.QUARANTINED: settings.alert_quarantined,
@@ -46,10 +48,10 @@ def open_poster(
 @asynccontextmanager
 async def alerting(
     settings: Settings,
-    store: Store,
+    store: "Store",
     clock: Clock,
     *,
-    keys: OnceKeys | None = None,
+    keys: "OnceKeys | None" = None,
     transport: "httpx.AsyncBaseTransport | None" = None,
 ) -> AsyncIterator[None]:
     """Post alerts for as long as the block lasts, if ALERT_URL is set.
@@ -59,6 +61,7 @@ async def alerting(
     if settings.alert_url is None:
         yield
         return
+    from receiver.core.attention import ConcernKind
     from receiver.signals.alerts.refusals import RefusalCount
     from receiver.signals.alerts.watching import AlertWatch
 

@@ -68,6 +68,28 @@ def test_the_intake_knows_neither_stores_nor_worker_nor_events() -> None:
     )
 
 
+def test_taking_deliveries_in_loads_nothing_that_runs_handlers() -> None:
+    """Handlers run in processes of their own, and what they need takes longer to load than the whole server."""
+    running = {"running", "routing", "events", "replay"}
+
+    assert_not_loaded(
+        ["receiver.app", "receiver.cli.common.composition"],
+        lambda name: room_of(name) in running or name in {"receiver.worker.worker", "starlette.routing"},
+    )
+
+
+def test_the_process_that_writes_is_started_before_the_server_is_loaded() -> None:
+    """So both load at the same time. The process itself loads only the log of the store."""
+    assert_not_loaded(["receiver.cli.serve"], lambda name: name in HEAVY or name == "receiver.app")
+
+    writes = "import receiver.stores.writer_process.__main__, receiver.stores.sqlite.store"
+    faces = {"queue", "controls", "reports", "maintenance", "search", "dialect"}
+    unneeded = {"pydantic_core", "receiver.core.work", *(f"receiver.stores.sqlite.{face}" for face in faces)}
+    loaded = imported(writes)
+    assert "receiver.stores.sqlite.log" in loaded
+    assert not loaded & unneeded
+
+
 def test_small_commands_load_no_server() -> None:
     """`receiver sign` answers at once, and `receiver.events` is for tests and notebooks too."""
     assert_not_loaded(

@@ -15,8 +15,9 @@ from receiver.errors import ReceiverError
 from receiver.routing import Router
 from receiver.routing.resources import open_resources
 from receiver.stores.memory import MemoryStore
-from receiver.worker import Runner, Worker, WorkerLimits
-from receiver.worker.limits import MAX_BYTES
+from receiver.worker.limits import MAX_BYTES, WorkerLimits
+from receiver.worker.runner import Runner
+from receiver.worker.worker import Worker
 from tests.doubles import NOON, Inline, pass_time, soon, turns
 
 SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)

@@ -11,12 +11,12 @@ import click
 from receiver.cli.common.exit_codes import OK
 from receiver.cli.common.interrupt import stop_signals
 from receiver.cli.common.logging_setup import load_logged_settings
-from receiver.cli.common.serving import address, bind_console
 from receiver.cli.common.setting_flags import console_flags
 from receiver.console import Console
 from receiver.core.event_loop import run
 from receiver.core.log_lines import event_log
 from receiver.settings import Settings
+from receiver.web.listening import address, bind
 from receiver.web.server import make_server
 from receiver.worker.parent_death import end_after_parent
 
@@ -46,7 +46,9 @@ def console(with_parent: bool, listener: int | None, by_flag: Sequence[str], **f
     if listener is not None:
         bound = socket.socket(fileno=listener)
     else:
-        bound = bind_console(settings, host_by="--console-host", port_by="--console-port")
+        bound = bind(
+            settings.console_host, settings.console_port, host_by="--console-host", port_by="--console-port"
+        )
     given = [*by_flag, *(name for name, value in flags.items() if value is not None)]
     return run(_serve(Console(settings, by_flag=given), settings, bound, with_parent=with_parent))
 

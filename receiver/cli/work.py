@@ -14,7 +14,6 @@ from typing import NoReturn
 
 import click
 
-from receiver.app import new_worker_id, run_worker
 from receiver.cli.common.exit_codes import FAILED, OK, exit_code
 from receiver.cli.common.interrupt import stop_signals
 from receiver.cli.common.logging_setup import load_logged_settings, show_error
@@ -29,11 +28,13 @@ from receiver.core.types import WorkerId
 from receiver.errors import HandlerError, ReceiverError, StoreRefused
 from receiver.routing import Router
 from receiver.routing.loader import load_router
+from receiver.running import run_worker
 from receiver.settings import Settings, export_env_file
 from receiver.worker.exhaustion import Exhaustion
 from receiver.worker.loop_watch import LoopWatch
 from receiver.worker.parent_death import end_after_parent
 from receiver.worker.routing_watch import RoutingWatch
+from receiver.worker.succession import new_worker_id
 
 log = event_log(__name__)
 

@@ -2,11 +2,13 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from receiver.core.schedules import RUN_FAMILY
+from receiver.core.run_names import RUN_FAMILY
 from receiver.core.types import AppendOutcome, DeliveryKey, DeliveryState, Globs, Headers, Origin
-from receiver.core.work import WorkSummary
+
+if TYPE_CHECKING:  # a process that only stores deliveries knows no work
+    from receiver.core.work import WorkSummary
 
 
 class Delivery(NamedTuple):
@@ -72,7 +74,7 @@ class DeliveryDetail:
     summary: DeliverySummary
     headers: Headers
     body: bytes | None
-    work: tuple[WorkSummary, ...]
+    work: "tuple[WorkSummary, ...]"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Any
 from receiver.core.deliveries import Delivery
 from receiver.core.envelope_fields import NotAnObject, read_fields
 from receiver.core.lenient_json import NotJson
-from receiver.core.schedules import RUN_KEY_PREFIX
+from receiver.core.run_names import RUN_KEY_PREFIX
 from receiver.core.text import escape_controls
 from receiver.core.types import DeliveryKey, Headers
 from receiver.errors import Malformed

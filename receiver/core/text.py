@@ -3,7 +3,7 @@
 import difflib
 from collections.abc import Iterable, Sequence
 
-from receiver.core.schedules import RUN_KEY_PREFIX
+from receiver.core.run_names import RUN_KEY_PREFIX
 
 MAX_WIDTH = 1_000
 """Characters of a text that is shown on one line."""

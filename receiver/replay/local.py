@@ -18,7 +18,7 @@ from receiver.routing.context import AskOnce, Clients
 from receiver.routing.policies import RunsIn
 from receiver.routing.resources import needed_by
 from receiver.signals.traces.contracts import AttemptTraces
-from receiver.worker import open_runner
+from receiver.worker.assembly import open_runner
 from receiver.worker.attempts import AttemptRunner, Claimed
 from receiver.worker.fanout import read_to_route, wanting
 

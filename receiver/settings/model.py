@@ -11,7 +11,6 @@ from pydantic import Field, SecretStr, ValidationError, field_serializer, model_
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from receiver.core.addresses import is_loopback, is_private, shown_address
-from receiver.core.attention import AttentionLimits
 from receiver.core.memory import memory_limit
 from receiver.core.refusals import plain_reason
 from receiver.core.sizes import written_size
@@ -33,7 +32,8 @@ from receiver.settings.values import (
     is_utf8,
 )
 
-if TYPE_CHECKING:  # the module loads every request class, and few programs need one
+if TYPE_CHECKING:  # they take long to load, and few programs need them
+    from receiver.core.attention import AttentionLimits
     from receiver.requests.webhooks import WebhookConfig
 
 _MEBIBYTE = 1024 * 1024
@@ -272,8 +272,10 @@ class Settings(BaseSettings):
         """Return the password of the console in the clear, for comparing only."""
         return None if self.console_password is None else self.console_password.get_secret_value()
 
-    def attention_limits(self) -> AttentionLimits:
+    def attention_limits(self) -> "AttentionLimits":
         """Return from when on something needs somebody."""
+        from receiver.core.attention import AttentionLimits  # loaded only here, as above
+
         return AttentionLimits(self.alert_backlog_older_than, self.alert_no_delivery_for)
 
     def plain_api_key(self) -> str:

@@ -1,13 +1,17 @@
 """Choose a store by its address."""
 
+from typing import TYPE_CHECKING
+
 from receiver.core.addresses import is_postgres
-from receiver.core.ports.store import Store
 from receiver.errors import ConfigurationError
+
+if TYPE_CHECKING:  # it names everything that a store can hold, of which a process that writes needs little
+    from receiver.core.ports.store import Store
 
 __all__ = ["open_store"]
 
 
-def open_store(url: str, *, in_process: bool = False) -> Store:
+def open_store(url: str, *, in_process: bool = False) -> "Store":
     """Return the store at this address. Nothing is opened or created yet.
 
     `memory://` is a new store in memory. Only this object leads to it, so it is refused unless `in_process` says

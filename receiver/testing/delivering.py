@@ -22,7 +22,7 @@ from receiver.routing.resources import require_given
 from receiver.testing.routers import require_router
 from receiver.testing.samples import Deliverable, as_body
 from receiver.testing.work import Work
-from receiver.worker import open_runner
+from receiver.worker.assembly import open_runner
 from receiver.worker.fanout import read_to_route, wanting
 from receiver.worker.schedules import run_delivery
 

@@ -16,8 +16,10 @@ from receiver.settings import Settings
 from receiver.signals.traces.switch import attempt_traces
 from receiver.testing.clock import SteppedClock, turns
 from receiver.testing.routers import require_router
-from receiver.worker import Worker, WorkerLimits, ask_store, open_runner
+from receiver.worker.assembly import ask_store, open_runner
 from receiver.worker.attempts import AttemptRunner, Claimed, Ended
+from receiver.worker.limits import WorkerLimits
+from receiver.worker.worker import Worker
 
 
 class _Watch:

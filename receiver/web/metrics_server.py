@@ -11,9 +11,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from receiver.core.log_lines import event_log
 from receiver.errors import ConfigurationError
+from receiver.web.listening import bind
 from receiver.web.metrics import PATH, MetricsEndpoint
 from receiver.web.replies import not_found, send_reply
-from receiver.web.server import Server, bind, make_server
+from receiver.web.server import Server, make_server
 
 log = event_log(__name__)
 

@@ -12,7 +12,6 @@ import uvicorn
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from receiver.core.log_lines import event_log
-from receiver.errors import ConfigurationError
 from receiver.web.direct_protocol import DirectEndpoint, DirectProtocol
 from receiver.web.replies import send_reply, unavailable
 
@@ -59,6 +58,8 @@ class Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config) -> None:
         config.timeout_keep_alive = KEEP_ALIVE_SECONDS
         super().__init__(config)
+        self.listening = asyncio.Event()
+        """Set when requests are answered."""
 
     async def startup(self, sockets: Sequence[socket.socket] | None = None) -> None:
         """Listen with a long queue, but accept few connections at a time."""
@@ -66,45 +67,12 @@ class Server(uvicorn.Server):
         await super().startup(list(sockets or ()))
         for listener in sockets or ():
             listener.listen(_BACKLOG)
+        self.listening.set()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Leave all signals alone."""
         yield
-
-
-def bind(host: str, port: int, *, host_by: str = "--host", port_by: str = "--port") -> socket.socket:
-    """Return a bound socket.
-
-    Raises ConfigurationError if the address is not available. Its advice names `host_by` and `port_by`, with which
-    the user chooses another one.
-    """
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-    except (OSError, UnicodeError) as exc:  # UnicodeError is for names that the DNS cannot have
-        why = exc.strerror if isinstance(exc, OSError) else "the name is not valid"
-        raise ConfigurationError(f"cannot find the address {host}: {why}") from None
-    listener = socket.socket(family, kind, protocol)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-        listener.listen(1)  # two programs may bind the same address, but only one may listen
-    except OSError as exc:
-        listener.close()
-        raise ConfigurationError(_explain_bind_error(exc, host, port, host_by, port_by)) from None
-    return listener
-
-
-def _explain_bind_error(error: OSError, host: str, port: int, host_by: str, port_by: str) -> str:
-    if error.errno == errno.EADDRINUSE:
-        return f"port {port} on {host} is taken by another program; choose another with {port_by}"
-    if error.errno == errno.EACCES:
-        return f"port {port} needs rights that this user does not have; choose one above 1023 with {port_by}"
-    if error.errno == errno.EADDRNOTAVAIL:
-        return f"{host} is not an address of this machine; choose another with {host_by}"
-    return f"cannot listen on {host}, port {port}: {error.strerror}"
 
 
 def make_server(

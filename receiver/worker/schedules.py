@@ -10,7 +10,8 @@ from receiver.core.clock import Clock, iso
 from receiver.core.deliveries import Delivery
 from receiver.core.log_lines import event_log
 from receiver.core.ports.queue import ScheduleQueue
-from receiver.core.schedules import RUN_TYPE, PlannedRun, RunOutcome, run_key
+from receiver.core.run_names import RUN_TYPE
+from receiver.core.schedules import PlannedRun, RunOutcome, run_key
 from receiver.core.types import HandlerName, Origin
 from receiver.errors import StoreError, StoreRefused
 from receiver.routing import Handler

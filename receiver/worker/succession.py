@@ -1,11 +1,19 @@
 """Workers that follow each other: each takes over the work of those that died before it."""
 
+import os
+import secrets
+import socket
 from collections.abc import Callable, Sequence
 
 from receiver.core.types import WorkerId
 from receiver.worker.supervisor import ProcessEnd
 
 _REMEMBERED = 20
+
+
+def new_worker_id() -> WorkerId:
+    """Return a name for a worker that no other has or will have."""
+    return WorkerId(f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}")
 
 
 class Succession:

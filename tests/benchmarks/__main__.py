@@ -12,7 +12,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks import ack, console, conversion, cores, crawl, dispatch, postgres, replay, search, traces
+from tests.benchmarks import (
+    ack,
+    console,
+    conversion,
+    cores,
+    crawl,
+    dispatch,
+    postgres,
+    replay,
+    search,
+    start,
+    traces,
+)
 from tests.benchmarks.queue_rivals import rivals_here
 
 
@@ -72,6 +84,10 @@ def _searches_complete(written: dict[str, Any]) -> bool:
     return [one["query"] for one in written["searches"]] == [kind[0] for kind in search.KINDS]
 
 
+def _starts_complete(written: dict[str, Any]) -> bool:
+    return [one["program"] for one in written["starts"]] == [*start.COMMANDS, *start.SERVERS]
+
+
 def _traces_complete(written: dict[str, Any]) -> bool:
     return all([one["traces"] for one in written[name]] == ["off", "on"] for name in ("deliveries", "attempts"))
 
@@ -111,6 +127,7 @@ BENCHMARKS = {
         "--deliveries 20 --rounds 1 --connections 2 --seconds 0.5 --warmup 0",
         _replay_complete,
     ),
+    "start": Benchmark(start.main, "--rounds 1 --stored 20", _starts_complete),
     "traces": Benchmark(traces.main, "--rounds 1 --count 20", _traces_complete),
 }
 

@@ -10,15 +10,16 @@ from typing import Any
 import pytest
 
 from receiver import AsyncClient, Client
-from receiver.app import new_worker_id, run_worker
 from receiver.core.types import WorkState
 from receiver.core.work import WorkFilter
 from receiver.errors import ConfigurationError, HandlerError
 from receiver.events import CrawlPage, Event
 from receiver.routing import Router
 from receiver.routing.context import Context
+from receiver.running import run_worker
 from receiver.settings import Settings
 from receiver.stores.memory import MemoryStore
+from receiver.worker.succession import new_worker_id
 from tests.doubles import LONG, body_of, delivery, eventually, soon, turns
 from tests.process import computing
 

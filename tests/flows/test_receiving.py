@@ -18,7 +18,7 @@ from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Mount, Route
 
-from receiver.app import Receiver, new_worker_id, run_worker
+from receiver.app import Receiver
 from receiver.cli.common.store import open_reports
 from receiver.core.deliveries import DeliveryFilter
 from receiver.core.signing import sign
@@ -26,8 +26,10 @@ from receiver.core.types import DeliveryKey
 from receiver.errors import ConfigurationError
 from receiver.events import EVENT_CLASSES, Event, UnknownEvent
 from receiver.routing import Router
+from receiver.running import run_worker
 from receiver.service.samples import encode, load_sample, sample_names
 from receiver.settings import Settings
+from receiver.worker.succession import new_worker_id
 from tests.doubles import SECRET, ask, body_of, eventually, soon
 
 pytestmark = pytest.mark.usefixtures("bare_environment")

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from receiver import Context, Router
-from receiver.app import run_worker
 from receiver.core.clock import VirtualClock
 from receiver.core.types import WorkerId, WorkState
 from receiver.core.work import WorkFilter, WorkSummary
 from receiver.errors import RateLimited
 from receiver.events import Event
+from receiver.running import run_worker
 from receiver.settings import load_settings
 from receiver.stores.memory import MemoryStore
 from tests.doubles import NOON, delivery, eventually, pass_time, soon

@@ -234,7 +234,8 @@ class _Forking:
 
 def _import_all() -> None:
 
-    import receiver.app
+    import receiver.cli.common.composition
+    import receiver.cli.common.web_processes
     import receiver.cli.serve
     import receiver.cli.work
     import receiver.service.client

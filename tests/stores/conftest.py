@@ -11,7 +11,7 @@ from receiver.core.ports.store import Store
 from receiver.core.types import Headers
 from receiver.stores.memory import MemoryStore
 from receiver.stores.postgres.store import PostgresStore
-from receiver.stores.sql.rows import headers_of
+from receiver.stores.sql.headers import headers_of
 from receiver.stores.sqlite.store import SqliteStore
 from receiver.stores.writer_process.log import open_writer_process
 from tests.stores.moves import ALLOWED, WATCH_POSTGRES, WATCH_SQLITE, watched_moves

@@ -23,7 +23,7 @@ from receiver.core.quarantine import Quarantined
 from receiver.core.types import AppendOutcome, DeliveryKey
 from receiver.errors import StoreError, StoreRefused
 from receiver.stores.writer_process import log as log_module
-from receiver.stores.writer_process import process
+from receiver.stores.writer_process import process, starting
 from receiver.stores.writer_process.log import open_writer_process
 from receiver.stores.writer_process.messages import (
     Frames,
@@ -35,6 +35,7 @@ from receiver.stores.writer_process.messages import (
     batch_of,
     results_of,
 )
+from receiver.stores.writer_process.starting import writer_command, writer_started
 from tests.doubles import NOON, delivery, soon, turns
 from tests.process.programs import children_of, command_line
 from tests.process.waiting import until, until_told
@@ -186,7 +187,7 @@ async def test_a_new_process_does_not_make_a_database_that_was_moved_away(
 
 async def test_leaving_kills_a_process_that_hangs(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What it had fails, and so does what waited for it."""
-    monkeypatch.setattr(process, "_END_SECONDS", 0.2)
+    monkeypatch.setattr(process, "END_SECONDS", 0.2)
     async with opened(path) as log:
         (writer,) = writers()
         os.kill(writer, signal.SIGSTOP)
@@ -211,6 +212,38 @@ async def test_a_store_that_cannot_be_opened_is_refused_at_the_start(tmp_path: P
             pass
 
     assert writers() == []
+
+
+async def test_a_process_that_was_started_before_is_taken_over(path: Path) -> None:
+    """No second one is started. It has ended when the log is closed."""
+    store = f"sqlite:///{path}"
+    with writer_started(writer_command(store, log_level="INFO", json_logs=False)) as started:
+        async with open_writer_process(store, log_level="INFO", json_logs=False, started=started) as log:
+            receipt = await soon(log.append(delivery("k")))
+            assert writers() == [started.process.pid]
+        assert writers() == []
+
+    assert receipt.outcome is AppendOutcome.ACCEPTED
+    assert stored(path) == {"k"}
+
+
+def test_a_started_process_that_nobody_takes_over_ends_with_the_block(path: Path) -> None:
+    """As when the server cannot be loaded."""
+    command = writer_command(f"sqlite:///{path}", log_level="INFO", json_logs=False)
+    with writer_started(command) as started:
+        assert started.process.poll() is None
+
+    assert started.process.returncode == 0
+    assert writers() == []
+
+
+def test_a_started_process_that_hangs_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It does not see that its socket is closed."""
+    monkeypatch.setattr(starting, "END_SECONDS", 0.1)
+    with writer_started((sys.executable, "-c", "import signal; signal.pause()")) as started:
+        pass
+
+    assert started.process.returncode == -signal.SIGKILL
 
 
 async def test_a_process_that_ends_at_once_is_told_with_its_end() -> None:
@@ -243,7 +276,7 @@ async def test_a_process_that_closes_its_socket_and_goes_on_is_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is killed: two processes must not write."""
-    monkeypatch.setattr(process, "_END_SECONDS", 0.2)
+    monkeypatch.setattr(process, "END_SECONDS", 0.2)
     script = f"""
 import pathlib, runpy, signal, socket, sys
 mark = pathlib.Path({str(tmp_path / "mark")!r})

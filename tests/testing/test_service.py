@@ -34,7 +34,8 @@ from receiver.testing import (
     sample,
     settings_for_test,
 )
-from receiver.web.server import bind, make_server
+from receiver.web.listening import bind
+from receiver.web.server import make_server
 from tests.doubles import soon
 
 NOON = datetime(2026, 8, 4, 12, tzinfo=UTC)

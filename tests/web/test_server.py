@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from receiver.errors import ConfigurationError
-from receiver.web.server import AcceptFailures, NeverFails, bind, make_server
+from receiver.web.listening import bind
+from receiver.web.server import AcceptFailures, NeverFails, make_server
 from tests.doubles import ask, event_of
 
 NO_FILE = {

@@ -5,6 +5,7 @@ import logging
 import socket
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import Any
 
 from receiver.app import Receiver
@@ -13,7 +14,8 @@ from receiver.cli.common.interrupt import stop_signals
 from receiver.cli.common.supervised import MARGIN
 from receiver.core.log_lines import event_log
 from receiver.settings import Settings
-from receiver.web.server import bind, make_server
+from receiver.web.listening import address
+from receiver.web.server import make_server
 from receiver.worker.background import running_beside
 from receiver.worker.supervisor import Supervisor, supervise
 
@@ -29,11 +31,13 @@ async def serve_until_stopped(
     *,
     supervisors: Sequence[Supervisor] = (),
     beside: Coroutines = (),
+    later: Coroutines = (),
     level: int = logging.INFO,
 ) -> int:
     """Serve until a signal comes, or until the first worker of a supervisor is refused. Return the exit code.
 
-    What is in `beside` runs as long as the server. `level` is that of the log lines about start and end.
+    What is in `beside` runs as long as the server; what is in `later` too, from when requests are answered: it may
+    take long to load. `level` is that of the log lines about start and end.
     """
     server = make_server(
         app,
@@ -59,7 +63,8 @@ async def serve_until_stopped(
     # The server would hide an error of the store, so the lifespan is entered here.
     async with app.lifespan(), AsyncExitStack() as stack:
         log_listening(settings, listener, level)
-        for one in beside:
+        from_readiness: Coroutines = [partial(_after, server.listening, one) for one in later]
+        for one in [*beside, *from_readiness]:
             await stack.enter_async_context(running_beside(one()))
         await asyncio.sleep(0)  # they begin before the workers: the files are watched before a worker reads them
         if supervisors and not server.should_exit:
@@ -78,17 +83,11 @@ async def serve_until_stopped(
     return WRONG_USE
 
 
-def bind_console(settings: Settings, *, host_by: str, port_by: str) -> socket.socket:
-    """Return the socket of the console. Raises ConfigurationError, whose advice names `host_by` and `port_by`."""
-    return bind(settings.console_host, settings.console_port, host_by=host_by, port_by=port_by)
+async def _after(event: asyncio.Event, then: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    await event.wait()
+    await then()
 
 
 def log_listening(settings: Settings, listener: socket.socket, level: int = logging.INFO) -> None:
     """Log where deliveries can be sent now."""
     log.log(level, "listening", extra={"url": address(listener) + settings.path, "store": settings.shown_store()})
-
-
-def address(listener: socket.socket) -> str:
-    """Return the base of the URL of a socket that listens."""
-    host, port = listener.getsockname()[:2]
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}"

@@ -7,13 +7,12 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 
-from receiver.app import new_worker_id
 from receiver.cli.common.exit_codes import OK, STORE_UNREACHABLE, WRONG_USE
 from receiver.cli.common.interrupt import stop_signals
 from receiver.core.clock import SystemClock
 from receiver.core.types import WorkerId
 from receiver.settings import PREFIX, Settings
-from receiver.worker.succession import Succession
+from receiver.worker.succession import Succession, new_worker_id
 from receiver.worker.supervisor import NO_BYTECODE, Supervisor, own_command, supervise
 
 MARGIN = timedelta(seconds=5)

@@ -8,12 +8,12 @@ from datetime import timedelta
 
 import uvicorn
 
-from receiver.cli.common.serving import address
 from receiver.service.client import AsyncClient
 from receiver.service.emulator.app import Emulator
 from receiver.service.emulator.bundled import BUNDLED_ORIGIN, BUNDLED_SITE
 from receiver.service.emulator.options import EmulatorOptions
-from receiver.web.server import Server, bind
+from receiver.web.listening import address, bind
+from receiver.web.server import Server
 
 API_KEY = "fc-demo"
 _PAGE_DELAY = timedelta(milliseconds=60)

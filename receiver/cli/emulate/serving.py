@@ -13,7 +13,6 @@ import uvicorn
 from receiver.cli.common.exit_codes import OK
 from receiver.cli.common.interrupt import stop_signals
 from receiver.cli.common.output import quoted
-from receiver.cli.common.serving import address
 from receiver.core.addresses import is_loopback
 from receiver.core.durations import in_words
 from receiver.core.text import escape_controls
@@ -21,7 +20,8 @@ from receiver.errors import ConfigurationError
 from receiver.service.emulator.app import Emulator
 from receiver.service.emulator.browser.finding import find_browser
 from receiver.service.emulator.options import EmulatorOptions
-from receiver.web.server import Server, bind
+from receiver.web.listening import address, bind
+from receiver.web.server import Server
 
 _GRACE_SECONDS = 5
 _BUNDLED = "https://docs.example.com"

@@ -8,7 +8,6 @@ from contextlib import AsyncExitStack, contextmanager, redirect_stdout
 from datetime import datetime
 from pathlib import Path
 
-from receiver.app import open_replay
 from receiver.cli.common.confirm import say, to_its_end
 from receiver.cli.common.exit_codes import FAILED, INTERRUPTED, OK
 from receiver.cli.common.interrupt import stopping_at_interrupt
@@ -28,6 +27,7 @@ from receiver.replay.frozen_time import FrozenTime
 from receiver.replay.local import LocalRun, LocalRunner
 from receiver.replay.network import no_network
 from receiver.routing.context import AskOnce
+from receiver.running import open_replay
 
 MAX_ITEMS = 100
 """Results that one transaction records. It is small, because acks wait for the write lock."""

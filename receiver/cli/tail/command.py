@@ -13,7 +13,7 @@ from receiver.cli.common.filter_options import arrival_filter_options, store_opt
 from receiver.cli.common.job_ids import with_whole_job_id
 from receiver.cli.common.numbers import WholeNumber
 from receiver.cli.common.output import flush, note
-from receiver.cli.common.stdout import ending_without_reader
+from receiver.cli.common.stdout_reader import ending_without_reader
 from receiver.cli.common.tables import ListForm, RowWriter, form_options
 from receiver.cli.events.table import EVENTS
 from receiver.cli.tail.states import MAX_FOLLOWED, Followed

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from typing import Protocol
 
 from receiver.core.clock import Clock
@@ -12,14 +11,7 @@ from receiver.core.ports.maintenance import Maintenance
 from receiver.core.ports.queue import WorkQueue
 from receiver.core.ports.reports import Reports
 from receiver.core.ports.search import SearchIndex
-
-
-@dataclass(frozen=True, slots=True)
-class Schema:
-    """The version of the schema that a database has, and the one that this program needs."""
-
-    stored: int
-    needed: int
+from receiver.core.schema import Schema
 
 
 class Store(Protocol):

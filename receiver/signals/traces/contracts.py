@@ -3,11 +3,13 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from receiver.core.claims import WorkItem
 from receiver.core.deliveries import Delivery, Receipt
 from receiver.core.work import Attempt
+
+if TYPE_CHECKING:  # intake knows no work items, and need not load them
+    from receiver.core.claims import WorkItem
 
 ADVICE = "pip install opentelemetry-distro opentelemetry-exporter-otlp"
 """What to install beside the extra `otel`."""
@@ -32,7 +34,7 @@ class AttemptSpan(Protocol):
 class AttemptTraces(Protocol):
     """Makes a span for each call of a handler."""
 
-    def span(self, items: Sequence[WorkItem]) -> AbstractContextManager[AttemptSpan]:
+    def span(self, items: "Sequence[WorkItem]") -> AbstractContextManager[AttemptSpan]:
         """Return a span for the block. Spans that begin in the block are its children."""
 
 

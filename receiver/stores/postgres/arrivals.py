@@ -13,7 +13,7 @@ from receiver.errors import StoreError
 from receiver.stores.postgres.statements import log as statements
 from receiver.stores.sql.compression import decoded
 from receiver.stores.sql.connection import SqlConnection, Values
-from receiver.stores.sql.rows import headers_text
+from receiver.stores.sql.headers import headers_text
 
 
 @dataclass(frozen=True, slots=True)

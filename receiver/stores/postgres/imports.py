@@ -10,7 +10,7 @@ from receiver.stores.postgres.arrivals import Kept, insert_new, kept_all
 from receiver.stores.postgres.connection import PostgresConnection
 from receiver.stores.postgres.search import restore
 from receiver.stores.postgres.statements import log as statements
-from receiver.stores.sql.rows import headers_text
+from receiver.stores.sql.headers import headers_text
 
 MAX_ITEMS = 100
 MAX_BYTES = 1024 * 1024

@@ -6,7 +6,7 @@ from datetime import timedelta
 from importlib import resources
 
 from receiver.core.log_lines import event_log
-from receiver.core.ports.store import Schema
+from receiver.core.schema import Schema
 from receiver.errors import StoreError, StoreRefused
 from receiver.stores.postgres.address import Address
 from receiver.stores.postgres.connection import PostgresConnection

@@ -13,7 +13,7 @@ from receiver.core.ports.maintenance import Maintenance
 from receiver.core.ports.queue import WorkQueue
 from receiver.core.ports.reports import Reports
 from receiver.core.ports.search import SearchIndex
-from receiver.core.ports.store import Schema
+from receiver.core.schema import Schema
 from receiver.stores.postgres import schema
 from receiver.stores.postgres.address import parse_address
 from receiver.stores.postgres.clock import OpenClocks, database_clock

@@ -2,10 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from itertools import chain
+from typing import TYPE_CHECKING
 
 from receiver.core.clock import to_micros
-from receiver.core.work import Attempt
 from receiver.stores.sql.connection import SqlConnection
+
+if TYPE_CHECKING:  # as in `receiver.core.deliveries`
+    from receiver.core.work import Attempt
 
 Insert = Callable[[SqlConnection, Callable[[int], str], Sequence[tuple[object, ...]]], None]
 """Inserts rows by the statement for so many of them."""
@@ -39,7 +42,7 @@ AttemptRow = tuple[int, int, str, int | None, int, str, str | None, str | None, 
 """Work item, number, trigger, start, end, outcome, error, traceback, and whether it was overdue."""
 
 
-def attempt_row(work_id: int, attempt: Attempt) -> AttemptRow:
+def attempt_row(work_id: int, attempt: "Attempt") -> AttemptRow:
     """Return the row of an attempt that has ended. Plain texts are bound in a third of the time of an enum's."""
     return (
         work_id,

@@ -22,11 +22,12 @@ from receiver.stores.sql.actions import ActionReports
 from receiver.stores.sql.compression import decoded
 from receiver.stores.sql.connection import SqlConnection, SqlDatabase, Values, number
 from receiver.stores.sql.feed import FeedReports
+from receiver.stores.sql.headers import headers_of
 from receiver.stores.sql.jobs import NEWEST, JobReports
 from receiver.stores.sql.listing_pages import PageReports
 from receiver.stores.sql.narrowing import among_few, among_few_work
 from receiver.stores.sql.paging import start_reading
-from receiver.stores.sql.rows import attempt, delivery_summary, headers_of, work_summary, worker_report
+from receiver.stores.sql.rows import attempt, delivery_summary, work_summary, worker_report
 from receiver.stores.sql.statements.reads import Reads
 from receiver.stores.sql.statements.schedules import ALL_NOTED
 from receiver.stores.sql.switches import switches

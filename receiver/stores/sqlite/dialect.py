@@ -10,9 +10,9 @@ from receiver.core.deliveries import Delivery
 from receiver.core.search import Phrase
 from receiver.errors import ConfigurationError, NoSearchIndex
 from receiver.stores.sql.connection import SqlConnection, number
+from receiver.stores.sql.headers import headers_text
 from receiver.stores.sql.inserting import insert
 from receiver.stores.sql.locks import NoLocks
-from receiver.stores.sql.rows import headers_text
 from receiver.stores.sql.statements.reads import Reads
 from receiver.stores.sql.work_rows import NewRow
 from receiver.stores.sql.writes import Writes

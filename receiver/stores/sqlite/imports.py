@@ -8,8 +8,8 @@ from receiver.core.bulk import Imported
 from receiver.core.clock import to_micros
 from receiver.core.deliveries import Delivery
 from receiver.core.types import AppendOutcome, DeliveryKey, Origin
+from receiver.stores.sql.headers import headers_text
 from receiver.stores.sql.inserting import insert
-from receiver.stores.sql.rows import headers_text
 from receiver.stores.sqlite import search
 from receiver.stores.sqlite.delivery_keys import DeliveryKeys
 from receiver.stores.sqlite.log import same_body

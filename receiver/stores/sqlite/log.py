@@ -13,8 +13,8 @@ from receiver.core.quarantine import Quarantined
 from receiver.core.types import AppendOutcome, DeliveryKey
 from receiver.errors import StoreError, StoreRefused
 from receiver.stores.sql.compression import decoded
+from receiver.stores.sql.headers import headers_text
 from receiver.stores.sql.inserting import insert_by_powers
-from receiver.stores.sql.rows import headers_text
 from receiver.stores.sqlite.database import Database, file_at, same_file, translated
 from receiver.stores.sqlite.delivery_keys import DeliveryKeys
 from receiver.stores.sqlite.job_rows import JobRows

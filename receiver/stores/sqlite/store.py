@@ -5,30 +5,27 @@ import sqlite3
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, closing
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 from receiver.core.clock import Clock
-from receiver.core.ports.controls import Controls
 from receiver.core.ports.log import WritableLog
-from receiver.core.ports.maintenance import Maintenance
-from receiver.core.ports.queue import WorkQueue
-from receiver.core.ports.reports import Reports
-from receiver.core.ports.search import SearchIndex
-from receiver.core.ports.store import Schema
+from receiver.core.schema import Schema
 from receiver.stores.sqlite.ballast import Ballast
 from receiver.stores.sqlite.checkpoint_turn import CheckpointTurn
 from receiver.stores.sqlite.checkpoints import MAX_LOG_BYTES, Checkpointer
-from receiver.stores.sqlite.controls import SqliteControls
 from receiver.stores.sqlite.database import LOCK_PATIENCE, Database
-from receiver.stores.sqlite.dialect import require_module
 from receiver.stores.sqlite.files import database_path, exists, prepare, schema
 from receiver.stores.sqlite.health import health_notes
 from receiver.stores.sqlite.living_workers import LivingWorkers
 from receiver.stores.sqlite.log import SqliteLog
-from receiver.stores.sqlite.maintenance import SqliteMaintenance
-from receiver.stores.sqlite.queue import SqliteQueue
-from receiver.stores.sqlite.reports import SqliteReports
-from receiver.stores.sqlite.search import SqliteSearch
 from receiver.stores.sqlite.write_ahead_log import log_path
+
+if TYPE_CHECKING:  # each face but the log is loaded when it is opened: a process that writes needs no other
+    from receiver.core.ports.controls import Controls
+    from receiver.core.ports.maintenance import Maintenance
+    from receiver.core.ports.queue import WorkQueue
+    from receiver.core.ports.reports import Reports
+    from receiver.core.ports.search import SearchIndex
 
 _ANY = "PRAGMA cache_size = -16000;"
 # To sort a million rows, SQLite takes as much memory as they need, unless it may use a file.
@@ -77,6 +74,8 @@ class SqliteStore:
 
     async def require_search(self) -> None:
         """Raise ConfigurationError where this Python's SQLite has no full text search."""
+        from receiver.stores.sqlite.dialect import require_module
+
         with closing(sqlite3.connect(":memory:")) as connection:
             require_module(connection)
 
@@ -98,8 +97,10 @@ class SqliteStore:
                 await log.aclose()
 
     @asynccontextmanager
-    async def queue(self) -> AsyncIterator[WorkQueue]:
+    async def queue(self) -> "AsyncIterator[WorkQueue]":
         """Open for working; creates the file if there is none."""
+        from receiver.stores.sqlite.queue import SqliteQueue
+
         living = LivingWorkers(self._path)
         try:
             async with self._writer(_UNSYNCED, create=True) as database:
@@ -108,22 +109,28 @@ class SqliteStore:
             living.close()
 
     @asynccontextmanager
-    async def search(self) -> AsyncIterator[SearchIndex]:
+    async def search(self) -> "AsyncIterator[SearchIndex]":
         """Open for indexing; creates the file if there is none."""
+        from receiver.stores.sqlite.search import SqliteSearch
+
         async with self._writer(_UNSYNCED, create=True) as database:
             index = SqliteSearch(database)
             await index.make()
             yield index
 
     @asynccontextmanager
-    async def controls(self) -> AsyncIterator[Controls]:
+    async def controls(self) -> "AsyncIterator[Controls]":
         """Open for deciding."""
+        from receiver.stores.sqlite.controls import SqliteControls
+
         async with self._writer(_SYNCED, create=False) as database:
             yield SqliteControls(database)
 
     @asynccontextmanager
-    async def maintenance(self) -> AsyncIterator[Maintenance]:
+    async def maintenance(self) -> "AsyncIterator[Maintenance]":
         """Open for pruning and shrinking."""
+        from receiver.stores.sqlite.maintenance import SqliteMaintenance
+
         ballast = self._ballast
         async with self._writer(_UNSYNCED, create=False, make_room=ballast.give_up) as database:
             try:
@@ -132,8 +139,10 @@ class SqliteStore:
                 ballast.make()
 
     @asynccontextmanager
-    async def reports(self) -> AsyncIterator[Reports]:
+    async def reports(self) -> "AsyncIterator[Reports]":
         """Open for reading."""
+        from receiver.stores.sqlite.reports import SqliteReports
+
         await asyncio.to_thread(prepare, self._path, create=False)
         async with Database(self._path, setup=_ANY + _READS + _READABLE, read_only=True) as database:
             yield SqliteReports(database, self._path)

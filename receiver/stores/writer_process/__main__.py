@@ -29,7 +29,8 @@ def main(store: str, level: str, log_format: str, descriptor: str) -> None:
     configure_logs(level=level, as_json=log_format == "json")
     log_crashes()
     with socket.socket(fileno=int(descriptor)) as connection:
-        run(_serve(store, FrameSocket(connection)))
+        # The loop has nothing to do while the thread of the store works, and a faster one takes longer to load.
+        run(_serve(store, FrameSocket(connection)), fastest=False)
 
 
 async def _serve(store: str, frames: FrameSocket) -> None:

@@ -1,7 +1,5 @@
 """The log of a web process whose writes another process makes."""
 
-import os
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -9,6 +7,7 @@ from receiver.core.grouped_log import GroupedLog
 from receiver.core.ports.log import DeliveryLog
 from receiver.stores import open_store
 from receiver.stores.writer_process.process import WriterProcess
+from receiver.stores.writer_process.starting import StartedWriter, writer_command
 
 _AT_ONCE = 2
 """While the writer syncs one batch, the next one is on its way to it already."""
@@ -21,21 +20,18 @@ MAX_BYTES = 8 * 1024 * 1024 // _AT_ONCE
 """Bytes in one batch, so that small deliveries do not wait for many large ones."""
 
 
-def can_use_writer_process() -> bool:
-    """Tell whether another process would run beside this one, and can be given a socket."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return cores > 1 and sys.platform != "win32"
-
-
 @asynccontextmanager
-async def open_writer_process(store: str, *, log_level: str, json_logs: bool) -> AsyncIterator[DeliveryLog]:
+async def open_writer_process(
+    store: str, *, log_level: str, json_logs: bool, started: StartedWriter | None = None
+) -> AsyncIterator[DeliveryLog]:
     """Open the store at this address for appending, in another process that ends with the block.
 
+    It is the one that was `started` for this, by the same command, or a new one.
     Raises what opening the store raises. A process that dies is started again; a batch that it had fails with
     StoreError, as nobody knows whether it was kept. One that hangs is killed at the end.
     """
-    command = (sys.executable, "-P", "-m", "receiver.stores.writer_process", store, log_level)
-    writer = WriterProcess((*command, "json" if json_logs else "text"), open_store(store).exists)
+    command = writer_command(store, log_level=log_level, json_logs=json_logs)
+    writer = WriterProcess(command, open_store(store).exists, started)
     await writer.start()
     appending = GroupedLog(
         writer.write, max_items=MAX_ITEMS, max_bytes=MAX_BYTES, at_once=_AT_ONCE, part=PART, look=writer.look

@@ -2,10 +2,8 @@
 
 import asyncio
 import signal
-import socket
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from contextlib import ExitStack, suppress
 from functools import partial
 from typing import Any, TypeVar
 
@@ -22,6 +20,7 @@ from receiver.stores.writer_process.messages import (
     batch_of,
     results_of,
 )
+from receiver.stores.writer_process.starting import END_SECONDS, StartedWriter, start_writer
 
 log = event_log(__name__)
 
@@ -29,8 +28,6 @@ T = TypeVar("T")
 
 _PAUSE_SECONDS = 1.0
 """After the end of a process. Deliveries wait meanwhile, and the sender waits longer than this."""
-_END_SECONDS = 5.0
-"""How long a process may take to write what it has, and then to close the store."""
 
 
 class WriterProcess:
@@ -39,8 +36,12 @@ class WriterProcess:
     `exists` tells whether the database is still there. A second process must not make a new one.
     """
 
-    def __init__(self, command: Sequence[str], exists: Callable[[], bool]) -> None:
+    def __init__(
+        self, command: Sequence[str], exists: Callable[[], bool], started: StartedWriter | None = None
+    ) -> None:
+        """`started` is a first process that runs already, by the same command."""
         self._command = tuple(command)
+        self._started = started
         self._exists = exists
         self._channel: _Channel | None = None
         self._refusal: str | None = None
@@ -58,7 +59,7 @@ class WriterProcess:
         Batches that were not written fail with StoreError.
         """
         waiting = asyncio.create_task(after)
-        await asyncio.wait([waiting], timeout=_END_SECONDS)
+        await asyncio.wait([waiting], timeout=END_SECONDS)
         if self._keeping is not None:
             self._keeping.cancel()
             await asyncio.wait([self._keeping])
@@ -117,10 +118,8 @@ class WriterProcess:
 
     async def _open(self) -> "_Channel":
         while True:
-            try:
-                channel = await self._begin()
-            except OSError as exc:  # for example out of memory, processes or files
-                raise StoreError(f"the process that writes was not started: {exc.strerror}") from exc
+            started, self._started = self._started or start_writer(self._command), None
+            channel = _Channel(started)
             try:
                 await channel.open()
                 return channel
@@ -132,20 +131,6 @@ class WriterProcess:
             except BaseException:
                 await channel.close()
                 raise
-
-    async def _begin(self) -> "_Channel":
-        ours, theirs = socket.socketpair()
-        with ExitStack() as if_failed, theirs:
-            if_failed.callback(ours.close)
-            process = await asyncio.create_subprocess_exec(
-                *(*self._command, str(theirs.fileno())),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
-                start_new_session=True,  # Ctrl-C reaches only this process
-            )
-            if_failed.pop_all()
-        return _Channel(process, ours)
 
 
 class _EndedEarly(Exception):
@@ -159,11 +144,11 @@ class _EndedEarly(Exception):
 class _Channel:
     """A process that writes, and the answers that it owes."""
 
-    def __init__(self, process: asyncio.subprocess.Process, connection: socket.socket) -> None:
-        self._process = process
+    def __init__(self, started: StartedWriter) -> None:
+        self._process = started.process
         self._owed: deque[tuple[asyncio.Future[Any], Callable[[Message], object]]] = deque()
         self._ended = asyncio.Event()
-        self.frames = Frames(connection, self._take, self._end)
+        self.frames = Frames(started.connection, self._take, self._end)
 
     @property
     def has_ended(self) -> bool:
@@ -195,13 +180,12 @@ class _Channel:
     async def _reap(self) -> int:
         """Return the exit code of the process, which has closed its socket or has to see that we did."""
         try:
-            async with asyncio.timeout(_END_SECONDS):
-                return await self._process.wait()
+            async with asyncio.timeout(END_SECONDS):
+                return await asyncio.to_thread(self._process.wait)
         except TimeoutError:
             log.error("writer_killed", extra={"reason": "it did not end in time"})
-            with suppress(ProcessLookupError):
-                self._process.kill()
-            return await self._process.wait()
+            self._process.kill()
+            return await asyncio.to_thread(self._process.wait)
 
     def _answer(self, read: Callable[[Message], T]) -> asyncio.Future[T]:
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from receiver import Context, Router
-from receiver.app import run_worker
 from receiver.core.clock import VirtualClock
 from receiver.core.types import WorkerId
 from receiver.events import Event
 from receiver.replay.backfill.watching import EVERY, RETRIES_OVER
+from receiver.running import run_worker
 from receiver.settings import load_settings
 from receiver.stores.memory import MemoryStore
 from tests.doubles import NOON, eventually, pass_time, soon
