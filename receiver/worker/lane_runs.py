@@ -51,7 +51,7 @@ class LaneRuns:
         return handler.lane is not None and handler.batch is None and handler.rate is None
 
     def stop_stalled(self, now: datetime) -> bool:
-        """Stop the runs whose present item takes long at `now`, on the steady clock; tell whether there were any."""
+        """Stop the runs whose present item takes long by the steady clock; tell whether there were any."""
         stalled = [one for one in self._with_followers if now - one.began_at > _QUICK]
         for run in stalled:
             self._stop(run)
