@@ -52,11 +52,11 @@ class ClaimStatements(Protocol):
     TAKE_DUE_SUSPECTS: str
     CLAIM: str
     """Make `:ids` run for `:worker` under a lease `:until`; those in `:starting` have started."""
-    CLAIMED: str | None
-    """As `ITEMS`. It is None where `CLAIM` returns them itself."""
+    CLAIM_RETURNS: bool
+    """Whether `CLAIM` returns what `ITEMS` does."""
     ITEMS: str
-    """The columns of the items `:ids` and of their deliveries, in the order of the ids, for `Claims.read`."""
-    BEHIND: str
+    """The columns of the items `:ids` and of their deliveries, in any order: to sort bodies takes long."""
+    QUEUED_BEHIND: str
     """For each of `:ids`: its id, and id, attempts and size of the first `:each` items queued behind it, in order.
     """
     SUSPECT_DUE: str
@@ -168,14 +168,13 @@ class Claims:
             "until": to_micros(lease.until),
         }
         claimed = connection.execute(self._sql.CLAIM, values)
-        return ClaimedRows(chosen, claimed.fetchall() if self._sql.CLAIMED is None else None)
+        return ClaimedRows(chosen, claimed.fetchall() if self._sql.CLAIM_RETURNS else None)
 
     def read(self, connection: SqlConnection, claimed: ClaimedRows) -> list[WorkItem]:
         """Return claimed items with their deliveries."""
-        rows: Iterable[Any] = claimed.rows or ()
-        if claimed.ids and self._sql.CLAIMED is not None:
-            rows = connection.execute(self._sql.CLAIMED, {"ids": self._dialect.array(claimed.ids)})
-        return [_work_item(row) for row in rows]
+        if claimed.rows is None:
+            return self._items(connection, claimed.ids)
+        return _in_order(claimed.ids, claimed.rows)
 
     def with_followers(
         self,
@@ -193,17 +192,20 @@ class Claims:
             wanted.limit, wanted.max_bytes, len(items), sum([len(one.source.delivery.body) for one in items])
         )
         behind: dict[int, list[int]] = {}
-        rows = connection.execute(self._sql.BEHIND, {"ids": self._dialect.array(heads), "each": each})
+        rows = connection.execute(self._sql.QUEUED_BEHIND, {"ids": self._dialect.array(heads), "each": each})
         for head, of_lane in groupby(rows, itemgetter(0)):
             fresh = takewhile(lambda row: row[2] == 0 and taken.take(row[3]), of_lane)
             behind[head] = [work_id for _, work_id, *_ in fresh]
-        if not (ids := [work_id for followers in behind.values() for work_id in followers]):
-            return items
-        rows = connection.execute(self._sql.ITEMS, {"ids": self._dialect.array(ids)})
-        found = {item.id: item for item in map(_work_item, rows)}  # all: nobody prunes what is queued
+        ids = [work_id for followers in behind.values() for work_id in followers]
+        found = {item.id: item for item in self._items(connection, ids)}  # all: nobody prunes what is queued
         return [
             one._replace(followers=tuple([found[work_id] for work_id in behind.get(one.id, ())])) for one in items
         ]
+
+    def _items(self, connection: SqlConnection, ids: Sequence[int]) -> list[WorkItem]:
+        if not ids:
+            return []
+        return _in_order(ids, connection.execute(self._sql.ITEMS, {"ids": self._dialect.array(ids)}))
 
     def suspect_due(self, connection: SqlConnection, claimants: Sequence[HandlerClaim], now: datetime) -> bool:
         """Tell whether an item is due that may have killed its worker."""
@@ -309,6 +311,11 @@ def _claimable(connection: SqlConnection, claimants: Sequence[HandlerClaim]) -> 
 
 def _moment(row: tuple[int | None]) -> datetime | None:
     return None if row[0] is None else from_micros(row[0])
+
+
+def _in_order(ids: Sequence[int], rows: Iterable[tuple[Any, ...]]) -> list[WorkItem]:
+    found = {item.id: item for item in map(_work_item, rows)}
+    return [found[work_id] for work_id in ids if work_id in found]
 
 
 def _work_item(row: tuple[Any, ...]) -> WorkItem:

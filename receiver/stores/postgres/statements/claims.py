@@ -86,21 +86,19 @@ WITH w AS (
 SELECT w.id, w.handler, w.attempts, w.uncounted, w.deaths, w.trigger, w.lane, {STORED} FROM w
 CROSS JOIN LATERAL (SELECT * FROM deliveries AS e WHERE e.seq = w.delivery_seq OFFSET 0) AS d
 CROSS JOIN LATERAL (SELECT * FROM bodies AS c WHERE c.seq = d.seq OFFSET 0) AS b
-ORDER BY array_position(CAST(:ids AS bigint[]), w.id)
 """
 
-CLAIMED: str | None = None
+CLAIM_RETURNS = True
 
 ITEMS = f"""
 SELECT w.id, w.handler, w.attempts, w.uncounted, w.deaths, w.trigger, w.lane, {STORED}
-FROM unnest(CAST(:ids AS bigint[])) WITH ORDINALITY AS ids (id, place)
+FROM unnest(CAST(:ids AS bigint[])) AS ids (id)
 CROSS JOIN LATERAL (SELECT * FROM work_items AS i WHERE i.id = ids.id OFFSET 0) AS w
 CROSS JOIN LATERAL (SELECT * FROM deliveries AS e WHERE e.seq = w.delivery_seq OFFSET 0) AS d
 CROSS JOIN LATERAL (SELECT * FROM bodies AS c WHERE c.seq = d.seq OFFSET 0) AS b
-ORDER BY ids.place
 """
 
-BEHIND = """
+QUEUED_BEHIND = """
 SELECT h.id, w.id, w.attempts, (SELECT d.size FROM deliveries AS d WHERE d.seq = w.delivery_seq)
 FROM unnest(CAST(:ids AS bigint[])) WITH ORDINALITY AS ids (id, place)
 CROSS JOIN LATERAL (SELECT * FROM work_items AS i WHERE i.id = ids.id OFFSET 0) AS h

@@ -79,12 +79,11 @@ FROM json_each(:ids) AS ids
 JOIN work_items AS w ON w.id = ids.value
 JOIN deliveries AS d ON d.seq = w.delivery_seq
 JOIN bodies AS b ON b.seq = d.seq
-ORDER BY ids.key
 """
 
-CLAIMED: str | None = ITEMS
+CLAIM_RETURNS = False
 
-BEHIND = """
+QUEUED_BEHIND = """
 SELECT h.id, w.id, w.attempts, d.size
 FROM json_each(:ids) AS ids
 JOIN work_items AS h ON h.id = ids.value
