@@ -63,12 +63,14 @@ class MemoryControls(MemoryActions):
         """Store deliveries from outside whose keys are not stored."""
         return [self._import(one) for one in deliveries]
 
-    async def enqueue(self, work: Sequence[NewWork], *, now: datetime, action: int | None = None) -> int:
+    async def enqueue(
+        self, work: Sequence[NewWork], *, now: datetime, action: int | None = None, seen: int = 0
+    ) -> int:
         """Make new work items."""
         wanted = [as_replay(one) for one in work if self.state.has_body(one.seq)]
         for one in wanted:
             self.state.make(one, None, now).action_id = action
-        self.count_for(action, seen=0, changed=len(wanted), now=now)
+        self.count_for(action, seen=seen, changed=len(wanted), now=now)
         self.state.changes.set()
         return len(wanted)
 

@@ -44,7 +44,9 @@ class SqlControls(SqlActionLog):
 
         await self.database.call(write)
 
-    async def enqueue(self, work: Sequence[NewWork], *, now: datetime, action: int | None = None) -> int:
+    async def enqueue(
+        self, work: Sequence[NewWork], *, now: datetime, action: int | None = None, seen: int = 0
+    ) -> int:
         """Make new work items."""
         rows = self._writes.work_rows
 
@@ -52,11 +54,8 @@ class SqlControls(SqlActionLog):
             with self.database.transaction(connection):
                 there = rows.with_bodies(connection, [one.seq for one in work])
                 wanted = [as_replay(one) for one in work if one.seq in there]
-                made = rows.make(connection, wanted, lease=None, now=now)
-                if action is not None:
-                    ids = self._writes.dialect.array([work_id for work_id, _ in made])
-                    connection.execute(self._writes.controls.NOTE_ACTION, {"ids": ids, "action": action})
-                count_for(connection, action, seen=0, changed=len(wanted), now=now)
+                rows.make(connection, wanted, lease=None, now=now, action=action)
+                count_for(connection, action, seen=seen, changed=len(wanted), now=now)
             return len(wanted)
 
         return await self.database.call(write)
