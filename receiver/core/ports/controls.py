@@ -76,8 +76,13 @@ class Controls(ActionLog, Protocol):
         were made, and that it has `seen` so many more.
         """
 
-    async def record(self, results: Sequence[RecordedRun], *, now: datetime) -> None:
-        """Keep work items that have run outside the workers, for deliveries that have a body."""
+    async def record(
+        self, results: Sequence[RecordedRun], *, now: datetime, action: int | None = None, seen: int = 0
+    ) -> None:
+        """Keep work items that have run outside the workers, for deliveries that have a body.
+
+        `action` counts as in `enqueue`.
+        """
 
     async def release_request(self, request_id: int, delivery: Delivery) -> Receipt:
         """Append the delivery that a request in quarantine is read as now, and remove the request.

@@ -74,15 +74,18 @@ class MemoryControls(MemoryActions):
         self.state.changes.set()
         return len(wanted)
 
-    async def record(self, results: Sequence[RecordedRun], *, now: datetime) -> None:
+    async def record(
+        self, results: Sequence[RecordedRun], *, now: datetime, action: int | None = None, seen: int = 0
+    ) -> None:
         """Keep work items that have run elsewhere."""
-        for one in results:
-            if self.state.has_body(one.seq):
-                new = NewWork(one.seq, one.handler, claim=False, trigger=one.attempt.trigger)
-                row = self.state.new_row(new, now)
-                row.move(record_cause(one.state))
-                row.attempts, row.last_error = 1, one.attempt.error
-                row.history.append(one.attempt)
+        wanted = [one for one in results if self.state.has_body(one.seq)]
+        for one in wanted:
+            new = NewWork(one.seq, one.handler, claim=False, trigger=one.attempt.trigger)
+            row = self.state.new_row(new, now)
+            row.move(record_cause(one.state))
+            row.attempts, row.last_error = 1, one.attempt.error
+            row.history.append(one.attempt)
+        self.count_for(action, seen=seen, changed=len(wanted), now=now)
 
     async def release_request(self, request_id: int, delivery: Delivery) -> Receipt:
         """Make a request in quarantine a delivery."""
