@@ -15,6 +15,7 @@ from receiver.core.types import AppendOutcome, DeliveryKey, Origin
 from receiver.core.work import NewWork
 from receiver.errors import StoreError
 from receiver.stores.sqlite.controls import PAUSE_SECONDS, SqliteControls
+from receiver.stores.sqlite.database import Database
 from receiver.stores.sqlite.files import APPLICATION_ID
 from receiver.stores.sqlite.store import SqliteStore
 from tests.doubles import NOON, delivery
@@ -160,7 +161,7 @@ async def test_who_writes_much_pauses_while_others_write(sqlite_store: SqliteSto
         pauses.append(seconds)
 
     async with sqlite_store.log() as log, sqlite_store.controls() as opened:
-        assert isinstance(opened, SqliteControls)
+        assert isinstance(opened, SqliteControls) and isinstance(opened.database, Database)
         controls = SqliteControls(opened.database, sleep=sleep)
         await controls.enqueue([NewWork(1, ONE)], now=NOON)
         await controls.enqueue([NewWork(1, ONE)], now=NOON)

@@ -153,9 +153,7 @@ class _Run:
     async def _record(self) -> None:
         if self._controls is not None and self._to_record:
             number = None if self._recorded is None else self._recorded.number
-            await self._controls.record(
-                self._to_record, now=self._clock.now(), action=number, seen=self._seen
-            )
+            await self._controls.record(self._to_record, now=self._clock.now(), action=number, seen=self._seen)
             self._to_record.clear()
             self._seen = 0
         self.place = self._reached
