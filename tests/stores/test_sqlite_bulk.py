@@ -161,7 +161,8 @@ async def test_who_writes_much_pauses_while_others_write(sqlite_store: SqliteSto
         pauses.append(seconds)
 
     async with sqlite_store.log() as log, sqlite_store.controls() as opened:
-        assert isinstance(opened, SqliteControls) and isinstance(opened.database, Database)
+        assert isinstance(opened, SqliteControls)
+        assert isinstance(opened.database, Database)
         controls = SqliteControls(opened.database, sleep=sleep)
         await controls.enqueue([NewWork(1, ONE)], now=NOON)
         await controls.enqueue([NewWork(1, ONE)], now=NOON)
