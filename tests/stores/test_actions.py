@@ -129,10 +129,12 @@ async def test_a_replay_is_taken_back_with_a_reason(opened: Opened) -> None:
     await opened.settle(ended(first))
     number = await opened.controls.begin_action(RETRYING, now=NOON)
 
-    assert await opened.controls.enqueue([NewWork(1, ONE, claim=False)] * 2, now=NOON, action=number) == 2
+    again = [NewWork(1, ONE, claim=False)] * 2
+    assert await opened.controls.enqueue(again, now=NOON, action=number, seen=3) == 2
     made = await chosen(opened, WorkFilter(action=number))
     assert len(made) == 2
-    assert (await opened.reports.action(number)).changed == 2
+    recorded = await opened.reports.action(number)
+    assert (recorded.seen, recorded.changed) == (3, 2)
 
     assert await opened.controls.take_back(made, "the replay was undone", now=LATER) == 2
     assert {(one.state, one.last_error) for one in [await opened.seen(work_id) for work_id in made]} == {

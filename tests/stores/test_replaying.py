@@ -3,6 +3,7 @@
 import pytest
 
 from receiver.core.bulk import Imported
+from receiver.core.recorded_actions import NewAction
 from receiver.core.types import AttemptOutcome, HandlerSwitch, Origin, Trigger, WorkState
 from receiver.core.work import Attempt, Hold, NewWork, RecordedRun
 from tests.doubles import NOON, delivery
@@ -127,9 +128,12 @@ async def test_what_ran_elsewhere_is_recorded(opened: Opened) -> None:
     good, bad = attempt(), attempt("no")
 
     results = [RecordedRun(1, TWO, good, DONE), RecordedRun(2, TWO, bad, DEAD), RecordedRun(99, TWO, good, DONE)]
-    await opened.controls.record(results, now=after_noon(SECOND))
+    number = await opened.controls.begin_action(NewAction("ann", "record", "2 events", 2), now=NOON)
+    await opened.controls.record(results, now=after_noon(SECOND), action=number, seen=3)
     await opened.controls.record([], now=NOON)
 
+    recorded = await opened.reports.action(number)
+    assert (recorded.seen, recorded.changed) == (3, 2)
     done, dead = await opened.seen(3), await opened.seen(4)
     assert (done.key, done.handler, done.state, done.attempts, done.last_error) == ("item-0", TWO, DONE, 1, None)
     assert (dead.key, dead.handler, dead.state, dead.attempts, dead.last_error) == ("item-1", TWO, DEAD, 1, "no")

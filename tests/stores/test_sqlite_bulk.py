@@ -12,8 +12,10 @@ from receiver.core.bulk import Imported
 from receiver.core.clock import to_micros
 from receiver.core.retention import PruneRule
 from receiver.core.types import AppendOutcome, DeliveryKey, Origin
+from receiver.core.work import NewWork
 from receiver.errors import StoreError
-from receiver.stores.sqlite.controls import SqliteControls
+from receiver.stores.sqlite.controls import PAUSE_SECONDS, SqliteControls
+from receiver.stores.sqlite.database import Database
 from receiver.stores.sqlite.files import APPLICATION_ID
 from receiver.stores.sqlite.store import SqliteStore
 from tests.doubles import NOON, delivery
@@ -133,7 +135,7 @@ async def test_bodies_are_found_by_handler_of_failed_work(sqlite_store: SqliteSt
 
 
 async def test_an_import_takes_smaller_steps_while_others_write(sqlite_store: SqliteStore, path: Path) -> None:
-    """Acks wait for the end of a step, so the one after a write of theirs is a quarter of the others."""
+    """Acks wait for the end of a step, so the one after a write of theirs is smaller than the others."""
     begun: list[str] = []
     async with sqlite_store.log() as log, sqlite_store.controls() as controls:
         assert isinstance(controls, SqliteControls)
@@ -141,11 +143,36 @@ async def test_an_import_takes_smaller_steps_while_others_write(sqlite_store: Sq
 
         async def steps(name: str) -> int:
             begun.clear()
-            await controls.import_deliveries([Imported(delivery(f"{name}{number}")) for number in range(200)])
+            await controls.import_deliveries([Imported(delivery(f"{name}{number}")) for number in range(1_000)])
             return begun.count("BEGIN IMMEDIATE")
 
         assert await steps("alone") == 2
 
         await log.append(delivery("other"))
-        assert await steps("beside") == 3, "100, then 25 because of the other one, and then the rest"
-    assert select(path, "SELECT count(*) FROM deliveries") == [(401,)]
+        assert await steps("beside") == 3, "500, then 25 because of the other one, and then the rest"
+    assert select(path, "SELECT count(*) FROM deliveries") == [(2_001,)]
+
+
+async def test_who_writes_much_pauses_while_others_write(sqlite_store: SqliteStore) -> None:
+    """Others ask for the lock at short intervals. Alone, nobody waits."""
+    pauses: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+
+    async with sqlite_store.log() as log, sqlite_store.controls() as opened:
+        assert isinstance(opened, SqliteControls)
+        assert isinstance(opened.database, Database)
+        controls = SqliteControls(opened.database, sleep=sleep)
+        await controls.enqueue([NewWork(1, ONE)], now=NOON)
+        await controls.enqueue([NewWork(1, ONE)], now=NOON)
+        assert pauses == []
+
+        await log.append(delivery("first"))
+        await controls.enqueue([NewWork(1, ONE)], now=NOON)
+        assert pauses == [PAUSE_SECONDS]
+
+        await log.append(delivery("second"))
+        await controls.record([], now=NOON)
+        await controls.record([], now=NOON)
+        assert pauses == [PAUSE_SECONDS] * 2

@@ -1,6 +1,5 @@
 """The configured store, opened for reading, for a decision or for maintenance."""
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
@@ -8,6 +7,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from receiver.core.clock import Clock, SystemClock
+from receiver.core.event_loop import run
 from receiver.core.ports.controls import Controls
 from receiver.core.ports.maintenance import Maintenance
 from receiver.core.ports.reports import Reports
@@ -63,39 +63,39 @@ async def open_controls(settings: Settings, *, create: bool = False) -> AsyncIte
 def read(settings: Settings, report: Callable[[Reports], Awaitable[T]]) -> T:
     """Run one report."""
 
-    async def run() -> T:
+    async def work() -> T:
         async with open_reports(settings) as reports:
             return await report(reports)
 
-    return asyncio.run(run())
+    return run(work(), fastest=False)
 
 
 def maintain(settings: Settings, maintenance: Callable[[Maintenance, Clock], Awaitable[T]]) -> T:
     """Run one piece of maintenance by the clock of the store."""
 
-    async def run() -> T:
+    async def work() -> T:
         async with open_maintenance(settings) as opened, clock_of(configured_store(settings)) as clock:
             return await maintenance(opened, clock)
 
-    return asyncio.run(run())
+    return run(work(), fastest=False)
 
 
 def decide(settings: Settings, decision: Callable[[Controls], Awaitable[T]], *, create: bool = False) -> T:
     """Run one decision; with `create` in a new store if there is none."""
 
-    async def run() -> T:
+    async def work() -> T:
         async with open_controls(settings, create=create) as controls:
             return await decision(controls)
 
-    return asyncio.run(run())
+    return run(work(), fastest=False)
 
 
 def decide_reading(settings: Settings, decision: Callable[[Reports, Controls], Awaitable[T]]) -> T:
     """Run one decision that also reads reports."""
 
-    async def run() -> T:
+    async def work() -> T:
         # In this order: the last connection to close must be one that may empty the write-ahead log.
         async with open_controls(settings) as controls, open_reports(settings) as reports:
             return await decision(reports, controls)
 
-    return asyncio.run(run())
+    return run(work(), fastest=False)

@@ -92,9 +92,8 @@ class _Enqueuing:
         self._request.note_continuation(self._place)
 
     async def _make(self) -> None:
-        number = self._recorded.number
-        self.made += await self._controls.enqueue(self._gathered, now=self._clock.now(), action=number)
-        await self._recorded.add(seen=self._seen, changed=0)
+        number, now = self._recorded.number, self._clock.now()
+        self.made += await self._controls.enqueue(self._gathered, now=now, action=number, seen=self._seen)
         self._gathered.clear()
         self._seen = 0
         self._place = self._reached

@@ -152,9 +152,8 @@ class _Run:
 
     async def _record(self) -> None:
         if self._controls is not None and self._to_record:
-            await self._controls.record(self._to_record, now=self._clock.now())
-            if self._recorded is not None:
-                await self._recorded.add(seen=self._seen, changed=len(self._to_record))
+            number = None if self._recorded is None else self._recorded.number
+            await self._controls.record(self._to_record, now=self._clock.now(), action=number, seen=self._seen)
             self._to_record.clear()
             self._seen = 0
         self.place = self._reached

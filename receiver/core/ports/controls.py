@@ -66,16 +66,23 @@ class Controls(ActionLog, Protocol):
         call returns. When it fails, the first ones may be stored; the same call again stores the rest.
         """
 
-    async def enqueue(self, work: Sequence[NewWork], *, now: datetime, action: int | None = None) -> int:
+    async def enqueue(
+        self, work: Sequence[NewWork], *, now: datetime, action: int | None = None, seen: int = 0
+    ) -> int:
         """Make new work items for deliveries that have a body, and return how many.
 
         Lanes, holds and switches apply to them as to routed ones, and any worker may claim them. Their trigger is
         REPLAY in place of DELIVERY. Other work items of the deliveries stay as they are. `action` counts how many
-        were made; what it has looked at is the caller's to count.
+        were made, and that it has `seen` so many more.
         """
 
-    async def record(self, results: Sequence[RecordedRun], *, now: datetime) -> None:
-        """Keep work items that have run outside the workers, for deliveries that have a body."""
+    async def record(
+        self, results: Sequence[RecordedRun], *, now: datetime, action: int | None = None, seen: int = 0
+    ) -> None:
+        """Keep work items that have run outside the workers, for deliveries that have a body.
+
+        `action` counts as in `enqueue`.
+        """
 
     async def release_request(self, request_id: int, delivery: Delivery) -> Receipt:
         """Append the delivery that a request in quarantine is read as now, and remove the request.

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from receiver.replay.bundles.packing import Gap, Unpacked
 
@@ -25,8 +26,7 @@ class Damage:
     is_gap: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class BundleLine:
+class BundleLine(NamedTuple):
     """A line with its number, without its line feed. `ended` is False for a last line that has no line feed."""
 
     number: int
@@ -50,7 +50,8 @@ def lines_of(pieces: Unpacked, *, longest: int) -> Iterator[BundleLine | Damage]
             reason = f"{cutting.skipped:,} bytes hold no event, so the rest of the file is not read"
             yield Damage(cutting.number, reason, is_gap=True)
             return
-    yield from cutting.line(ended=False)
+    if last := cutting.line(ended=False):
+        yield last
 
 
 class _Cutting:
@@ -71,38 +72,42 @@ class _Cutting:
                 self.skipped += blank.end() - start
                 start = blank.end()
             end = piece.find(b"\n", start)
-            yield from self._add(piece[start:] if end < 0 else piece[start:end])
+            if damage := self._add(piece[start:] if end < 0 else piece[start:end]):
+                yield damage
             if end < 0:
                 return
-            yield from self.line(ended=True)
+            if line := self.line(ended=True):
+                yield line
             self.number += 1
             start = end + 1
 
-    def line(self, *, ended: bool) -> Iterator[BundleLine]:
-        """Yield the collected parts as a line, unless it is empty or too long."""
+    def line(self, *, ended: bool) -> BundleLine | None:
+        """Return the collected parts as a line, unless it is empty or too long."""
         text, is_too_long = b"".join(self._parts), self._length > self._longest
         self.drop_rest()
         if text and not text.isspace():
-            yield BundleLine(self.number, text, ended)
-        elif not is_too_long:
+            return BundleLine(self.number, text, ended)
+        if not is_too_long:
             self.skipped += len(text)
+        return None
 
     def drop_rest(self) -> None:
         """Drop the collected parts."""
         self._parts.clear()
         self._length = 0
 
-    def _add(self, part: bytes) -> Iterator[Damage]:
+    def _add(self, part: bytes) -> Damage | None:
         was_too_long = self._length > self._longest
         self._length += len(part)
         if self._length <= self._longest:
             if part:
                 self._parts.append(part)
-            return
+            return None
         self._parts.clear()
         self.skipped += len(part) if was_too_long else self._length
-        if not was_too_long:
-            yield Damage(
-                self.number,
-                f"longer than {self._longest:,} bytes, so its body is longer than RECEIVER_MAX_BODY allows",
-            )
+        if was_too_long:
+            return None
+        return Damage(
+            self.number,
+            f"longer than {self._longest:,} bytes, so its body is longer than RECEIVER_MAX_BODY allows",
+        )

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import IO
+from typing import IO, NamedTuple
 
 from receiver.core.deliveries import Delivery
 from receiver.errors import NoBundle
@@ -14,8 +14,7 @@ MAX_DAMAGED = 10_000
 """The most damaged places, and the most lines beyond the count in the header. Then reading ends."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """A delivery of a bundle, with the count of its duplicates."""
 
     line: int

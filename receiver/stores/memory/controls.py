@@ -63,24 +63,29 @@ class MemoryControls(MemoryActions):
         """Store deliveries from outside whose keys are not stored."""
         return [self._import(one) for one in deliveries]
 
-    async def enqueue(self, work: Sequence[NewWork], *, now: datetime, action: int | None = None) -> int:
+    async def enqueue(
+        self, work: Sequence[NewWork], *, now: datetime, action: int | None = None, seen: int = 0
+    ) -> int:
         """Make new work items."""
         wanted = [as_replay(one) for one in work if self.state.has_body(one.seq)]
         for one in wanted:
             self.state.make(one, None, now).action_id = action
-        self.count_for(action, seen=0, changed=len(wanted), now=now)
+        self.count_for(action, seen=seen, changed=len(wanted), now=now)
         self.state.changes.set()
         return len(wanted)
 
-    async def record(self, results: Sequence[RecordedRun], *, now: datetime) -> None:
+    async def record(
+        self, results: Sequence[RecordedRun], *, now: datetime, action: int | None = None, seen: int = 0
+    ) -> None:
         """Keep work items that have run elsewhere."""
-        for one in results:
-            if self.state.has_body(one.seq):
-                new = NewWork(one.seq, one.handler, claim=False, trigger=one.attempt.trigger)
-                row = self.state.new_row(new, now)
-                row.move(record_cause(one.state))
-                row.attempts, row.last_error = 1, one.attempt.error
-                row.history.append(one.attempt)
+        wanted = [one for one in results if self.state.has_body(one.seq)]
+        for one in wanted:
+            new = NewWork(one.seq, one.handler, claim=False, trigger=one.attempt.trigger)
+            row = self.state.new_row(new, now)
+            row.move(record_cause(one.state))
+            row.attempts, row.last_error = 1, one.attempt.error
+            row.history.append(one.attempt)
+        self.count_for(action, seen=seen, changed=len(wanted), now=now)
 
     async def release_request(self, request_id: int, delivery: Delivery) -> Receipt:
         """Make a request in quarantine a delivery."""

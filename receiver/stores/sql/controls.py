@@ -1,7 +1,8 @@
 """What operators decide about work."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
+from typing import TypeVar
 
 from receiver.core.clock import to_micros
 from receiver.core.rules import as_replay
@@ -10,6 +11,8 @@ from receiver.core.work import NewWork, RecordedRun
 from receiver.stores.sql.actions import SqlActionLog, count_for
 from receiver.stores.sql.connection import SqlConnection, SqlDatabase
 from receiver.stores.sql.writes import Writes
+
+T = TypeVar("T")
 
 
 class SqlControls(SqlActionLog):
@@ -42,9 +45,11 @@ class SqlControls(SqlActionLog):
                 self._writes.locks.handlers(connection, [handler])
                 connection.execute(self._writes.controls.SWITCH, {"handler": handler, "to": to})
 
-        await self.database.call(write)
+        await self.write(write)
 
-    async def enqueue(self, work: Sequence[NewWork], *, now: datetime, action: int | None = None) -> int:
+    async def enqueue(
+        self, work: Sequence[NewWork], *, now: datetime, action: int | None = None, seen: int = 0
+    ) -> int:
         """Make new work items."""
         rows = self._writes.work_rows
 
@@ -52,25 +57,30 @@ class SqlControls(SqlActionLog):
             with self.database.transaction(connection):
                 there = rows.with_bodies(connection, [one.seq for one in work])
                 wanted = [as_replay(one) for one in work if one.seq in there]
-                made = rows.make(connection, wanted, lease=None, now=now)
-                if action is not None:
-                    ids = self._writes.dialect.array([work_id for work_id, _ in made])
-                    connection.execute(self._writes.controls.NOTE_ACTION, {"ids": ids, "action": action})
-                count_for(connection, action, seen=0, changed=len(wanted), now=now)
+                rows.make(connection, wanted, lease=None, now=now, action=action)
+                count_for(connection, action, seen=seen, changed=len(wanted), now=now)
             return len(wanted)
 
-        return await self.database.call(write)
+        return await self.write(write)
 
-    async def record(self, results: Sequence[RecordedRun], *, now: datetime) -> None:
+    async def record(
+        self, results: Sequence[RecordedRun], *, now: datetime, action: int | None = None, seen: int = 0
+    ) -> None:
         """Keep work items that have run elsewhere."""
         rows = self._writes.work_rows
 
         def write(connection: SqlConnection) -> None:
             with self.database.transaction(connection):
                 there = rows.with_bodies(connection, [one.seq for one in results])
-                rows.record(connection, [one for one in results if one.seq in there])
+                wanted = [one for one in results if one.seq in there]
+                rows.record(connection, wanted)
+                count_for(connection, action, seen=seen, changed=len(wanted), now=now)
 
-        await self.database.call(write)
+        await self.write(write)
+
+    async def write(self, work: Callable[[SqlConnection], T]) -> T:
+        """Run a function that writes. Every decision goes through here."""
+        return await self.database.call(work)
 
     async def _decide(
         self,
@@ -93,4 +103,4 @@ class SqlControls(SqlActionLog):
                 count_for(connection, action, seen=len(work_ids), changed=changed, now=now)
             return changed
 
-        return await self.database.call(write)
+        return await self.write(write)

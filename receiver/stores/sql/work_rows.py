@@ -45,7 +45,7 @@ class RoutingStatements(Protocol):
     """Those of `:seqs` that have their bodies."""
 
     INSERT_WORK: str
-    """Insert rows of `NewRow` which share their trigger, and their hold if they have one.
+    """Insert rows of `NewRow` which share their trigger, their `:action`, and their hold if they have one.
 
     `:due_at` is for those that wait, `:lease_until` and `:worker` for those that run, `:recheck_at` for held ones.
     """
@@ -80,11 +80,17 @@ class WorkRows:
         self._dialect = dialect
 
     def make(
-        self, connection: SqlConnection, work: Sequence[NewWork], *, lease: Lease | None, now: datetime
+        self,
+        connection: SqlConnection,
+        work: Sequence[NewWork],
+        *,
+        lease: Lease | None,
+        now: datetime,
+        action: int | None = None,
     ) -> list[tuple[int, WorkState]]:
         """Make work items inside a transaction; return the id of each and the state in which it begins.
 
-        Without a lease nothing may ask to be claimed.
+        Without a lease nothing may ask to be claimed. `action` is what somebody did to make them.
         """
         states = self._initial_states(connection, work)
         if work:  # behind the locks of handlers: attempts that end take both in this order
@@ -93,9 +99,8 @@ class WorkRows:
         for _, run in groupby(zip(work, states, strict=True), lambda item: _shared(item[0])):
             alike = list(run)
             rows = [_new_row(one, state) for one, state in alike]
-            ids += self._insert_new(
-                connection, self._sql.INSERT_WORK, rows, _shared_values(alike[0][0], lease, now)
-            )
+            shared = {**_shared_values(alike[0][0], lease, now), "action": action}
+            ids += self._insert_new(connection, self._sql.INSERT_WORK, rows, shared)
         return list(zip(ids, states, strict=True))
 
     def record(self, connection: SqlConnection, results: Sequence[RecordedRun]) -> None:

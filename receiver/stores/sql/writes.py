@@ -64,8 +64,6 @@ class ControlStatements(Protocol):
     TAKE_BACK: str
     """Make those of `:ids` dead that nobody has attempted, but no heads of lanes. `:reason` is their error if they
     have none."""
-    NOTE_ACTION: str
-    """Note that `:action` made `:ids`."""
     SWITCH: str
     """Set the switch of `:handler` `:to` a value."""
 

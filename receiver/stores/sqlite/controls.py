@@ -2,8 +2,9 @@
 
 import asyncio
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from typing import TypeVar
 
 from receiver.core.bulk import Imported
 from receiver.core.deliveries import Delivery, Receipt
@@ -18,15 +19,18 @@ from receiver.stores.sqlite.job_rows import JobRows
 from receiver.stores.sqlite.log import insert_deliveries, same_body
 from receiver.stores.sqlite.statements.controls import FREE_REQUEST
 
-_PAUSE_SECONDS = 0.004
-"""Between two transactions of an import, if other processes write. They try to take the lock at short intervals."""
+T = TypeVar("T")
+
+PAUSE_SECONDS = 0.004
+"""Between two transactions, if other processes write. They try to take the lock at short intervals."""
 
 
 class SqliteControls(SqlControls):
     """Controls. Workers see each commit at once."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
         super().__init__(database, WRITES)
+        self._sleep = sleep
         self._keys = DeliveryKeys()
         self._jobs = JobRows()
         self._seen: int | None = None
@@ -39,17 +43,13 @@ class SqliteControls(SqlControls):
             part = imports.next_part(deliveries[len(outcomes) :], beside_others=self._others_write)
             # A sync covers all earlier commits, so the last part alone needs one.
             synced = "FULL" if len(outcomes) + len(part) == len(deliveries) else "NORMAL"
-            stored, self._others_write = await self.database.call(partial(self._import_part, part, synced))
-            outcomes += stored
-            if self._others_write:
-                await asyncio.sleep(_PAUSE_SECONDS)
+            outcomes += await self.write(partial(self._import_part, part, synced))
         return outcomes
 
     def _import_part(
         self, deliveries: Sequence[Imported], synced: str, connection: sqlite3.Connection
-    ) -> tuple[list[AppendOutcome], bool]:
-        """Store them in one transaction, and tell whether others have committed since the last part."""
-        seen, self._seen = self._seen, data_version(connection)
+    ) -> list[AppendOutcome]:
+        """Store them in one transaction."""
         connection.execute(f"PRAGMA synchronous = {synced}")
         try:
             with self._keys.changes(), self.database.transaction(connection):
@@ -57,7 +57,7 @@ class SqliteControls(SqlControls):
                 self._jobs.follow(connection, self._keys.last_seq)
         finally:
             connection.execute("PRAGMA synchronous = FULL")
-        return outcomes, seen is not None and seen != self._seen
+        return outcomes
 
     async def release_request(self, request_id: int, delivery: Delivery) -> Receipt:
         """Make a request in quarantine a delivery."""
@@ -72,4 +72,17 @@ class SqliteControls(SqlControls):
                 (receipt,) = insert_deliveries(connection, self._keys, [delivery])
             return receipt
 
-        return await self.database.call(write)
+        return await self.write(write)
+
+    async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Run a function that writes, and then let others write that have written since the last one."""
+
+        def write(connection: sqlite3.Connection) -> tuple[T, int]:
+            return work(connection), data_version(connection)
+
+        seen = self._seen
+        result, self._seen = await self.database.call(write)
+        self._others_write = seen is not None and seen != self._seen
+        if self._others_write:
+            await self._sleep(PAUSE_SECONDS)
+        return result

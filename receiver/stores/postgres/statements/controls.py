@@ -26,7 +26,6 @@ UPDATE work_items SET
 WHERE id = ANY(:ids) AND {in_states(RETRACTABLE)} AND attempts = uncounted AND (lane IS NULL OR heads_lane = 0)
 """
 
-NOTE_ACTION = "UPDATE work_items SET action_id = :action WHERE id = ANY(:ids)"
 
 SWITCH = """
 INSERT INTO handlers (name, switch) VALUES (:handler, :to) ON CONFLICT (name) DO UPDATE SET switch = excluded.switch

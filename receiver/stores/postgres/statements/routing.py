@@ -73,7 +73,7 @@ INSERT_WORK = f"""
 WITH made AS (
     INSERT INTO work_items (
         delivery_seq, handler, lane, heads_lane, started, state, attempts, trigger, due_at, lease_until, worker,
-        recheck_at, hold_until, note
+        recheck_at, hold_until, note, action_id
     )
     SELECT
         i.seq, i.handler, i.lane, i.heads_lane, i.started, i.state, CASE i.state WHEN 'running' THEN 1 ELSE 0 END,
@@ -82,7 +82,7 @@ WITH made AS (
         CASE i.state WHEN 'running' THEN CAST(:lease_until AS bigint) END,
         CASE i.state WHEN 'running' THEN CAST(:worker AS text) END,
         CASE i.state WHEN 'held' THEN CAST(:recheck_at AS bigint) END,
-        CAST(:hold_until AS bigint), CAST(:note AS text)
+        CAST(:hold_until AS bigint), CAST(:note AS text), CAST(:action AS bigint)
     FROM unnest(
         CAST(:seqs AS bigint[]), CAST(:handlers AS text[]), CAST(:lanes AS text[]), CAST(:heads AS smallint[]),
         CAST(:starts AS smallint[]), CAST(:states AS text[])

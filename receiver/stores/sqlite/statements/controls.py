@@ -28,7 +28,6 @@ WHERE id IN (SELECT value FROM json_each(:ids))
     AND {in_states(RETRACTABLE)} AND attempts = uncounted AND (lane IS NULL OR heads_lane = 0)
 """
 
-NOTE_ACTION = "UPDATE work_items SET action_id = :action WHERE id IN (SELECT value FROM json_each(:ids))"
 
 SWITCH = """
 INSERT INTO handlers (name, switch) VALUES (:handler, :to) ON CONFLICT (name) DO UPDATE SET switch = excluded.switch

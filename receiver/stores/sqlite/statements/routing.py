@@ -37,14 +37,14 @@ LAST_WORK_ID = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = '
 INSERT_WORK = """
 INSERT INTO work_items (
     id, delivery_seq, handler, lane, heads_lane, started, state, attempts, trigger, due_at, lease_until, worker,
-    recheck_at, hold_until, note
+    recheck_at, hold_until, note, action_id
 )
 SELECT
     json_extract(value, '$[0]'), json_extract(value, '$[1]'),
     json_extract(value, '$[2]'), json_extract(value, '$[3]'),
     :heads_lane, :started, :state, :state = 'running', :trigger, iif(:state = 'waiting', :due_at, NULL),
     iif(:state = 'running', :lease_until, NULL), iif(:state = 'running', :worker, NULL),
-    iif(:state = 'held', :recheck_at, NULL), :hold_until, :note
+    iif(:state = 'held', :recheck_at, NULL), :hold_until, :note, :action
 FROM json_each(:items)
 """
 

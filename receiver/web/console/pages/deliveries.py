@@ -117,9 +117,7 @@ class DeliveryPages:
             if await begun_by(reports, action) is not None:
                 return go_to(request, f"/deliveries/{segment(key)}")
             async with self._parts.runs.recorded(reports, controls, action) as number:
-                now = self._parts.clock.now()
-                await controls.enqueue(new, now=now, action=number)
-                await controls.advance_action(number, seen=len(new), changed=0, now=now)
+                await controls.enqueue(new, now=self._parts.clock.now(), action=number, seen=len(new))
         return go_to(request, f"/deliveries/{segment(key)}")
 
 

@@ -122,9 +122,7 @@ async def _carry_out(
 
 
 async def _make(controls: Controls, run: ActionRun, new: list[NewWork], seen: int, clock: Clock) -> None:
-    now = clock.now()
-    await controls.enqueue(new, now=now, action=run.number)
-    await controls.advance_action(run.number, seen=seen, changed=0, now=now)
+    await controls.enqueue(new, now=clock.now(), action=run.number, seen=seen)
 
 
 async def _work_of(reports: DeliveryReader, wanted: DeliveryFilter) -> AsyncIterator[list[NewWork]]:
