@@ -147,8 +147,12 @@ class Settlement(NamedTuple):
 
 
 class FollowerClaim(NamedTuple):
-    """A follower that runs now, `behind` an item under a lease that is settled by the same call, as DONE."""
+    """A follower that its worker runs next, `behind` an item under a lease that the same call settles as DONE.
+
+    With `started` it is noted as started.
+    """
 
     work_id: int
     behind: int
     lease: Lease
+    started: bool = True

@@ -197,9 +197,15 @@ def initial_state(work: NewWork, switch: HandlerSwitch, *, lane_busy: bool) -> W
     return next_state(None, made_by(work, switch, lane_busy=lane_busy))
 
 
+MAX_FOLLOWERS = 64
+"""Of one item."""
+
+
 def followers_each(wanted: ClaimLimits, claimed: int, heads: int) -> int:
     """Return how many followers may come with each head of a lane: they share the room that a claim leaves."""
-    return 0 if wanted.suspects or not heads else max(0, wanted.limit - claimed) // heads
+    if wanted.suspects or not heads:
+        return 0
+    return min(max(0, wanted.limit - claimed) // heads, MAX_FOLLOWERS)
 
 
 def with_worker(work: Sequence[NewWork], states: Sequence[WorkState]) -> list[bool]:

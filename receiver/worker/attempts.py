@@ -3,7 +3,7 @@
 import logging
 import shlex
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
@@ -38,25 +38,24 @@ class LaneRun:
     """A claimed item and its followers, of which each runs once the one before has succeeded.
 
     `head` is the item that the store has under a lease. `begun` are the ids of those that are ready, or run, or
-    wait for their record, in order, and `waiting` are the followers behind them. The last one begun was ready at
-    `began_at`, on the steady clock.
+    wait for their record, in order, and `waiting` are the followers behind them. `started` is the last one that has
+    got a slot.
     """
 
-    __slots__ = ("began_at", "begun", "head", "waiting")
+    __slots__ = ("begun", "head", "started", "waiting")
 
-    def __init__(self, head: int, now: datetime) -> None:
+    def __init__(self, head: int, followers: Iterable[Claimed]) -> None:
         self.head = head
-        self.began_at = now
         self.begun = deque([head])
-        self.waiting: deque[Claimed] = deque()
+        self.waiting = deque([one._replace(run=self) for one in followers])
+        self.started: int | None = None
 
-    def begin_next(self, now: datetime) -> Claimed | None:
+    def begin_next(self) -> Claimed | None:
         """Take the next follower, None if there is none."""
         if not self.waiting:
             return None
         following = self.waiting.popleft()
         self.begun.append(following.item.id)
-        self.began_at = now
         return following
 
 

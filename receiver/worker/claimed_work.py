@@ -5,7 +5,7 @@ from itertools import chain, islice
 from typing import NamedTuple
 
 from receiver.core.claims import ClaimLimits, WorkItem
-from receiver.core.rules import refusal
+from receiver.core.rules import MAX_FOLLOWERS, refusal
 from receiver.core.types import HandlerName
 from receiver.core.work import NewWork
 from receiver.routing import Handler, Router
@@ -66,6 +66,6 @@ def from_route(
             claimed.append(one)
             if new.starts:
                 started.append(work_id)
-        elif may_follow(match.handler):
-            followers.setdefault(head, []).append(one)
+        elif may_follow(match.handler) and len(followers.setdefault(head, [])) < MAX_FOLLOWERS:
+            followers[head].append(one)
     return ClaimedWork(claimed, followers, frozenset(started))

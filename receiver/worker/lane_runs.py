@@ -5,7 +5,6 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from receiver.core.claims import FollowerClaim, Settlement
-from receiver.core.clock import Clock
 from receiver.core.rules import Succeeded
 from receiver.core.types import HandlerName
 from receiver.routing import Handler
@@ -13,56 +12,47 @@ from receiver.worker.attempts import Claimed, Ended, LaneRun
 from receiver.worker.leases import Leases
 from receiver.worker.slots import ReadyQueues
 
+_QUICK = timedelta(milliseconds=100)
+"""The followers of slower attempts would wait long, and be read again after each `stop_all`."""
+_ENOUGH = 256
+"""Followers that wait. More would only take memory."""
 _ONE_BY_ONE = timedelta(minutes=1)
 """After a death. A process that dies of a follower may die before the store knows that it ran, and then the head
 has the blame. Without followers the next death has the right one."""
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
-_QUICK = timedelta(milliseconds=100)
-"""The followers of a slow item wait long, and this worker claims less for other lanes and handlers meanwhile."""
 
 
 class LaneRuns:
     """Lets items of one lane run one after the other without waiting for the record of each.
 
     A busy lane handles many times as many items so: their records share transactions, and no claim comes between.
+    All followers are leased here. In the store the lease of the head keeps the lane for them.
     """
 
-    def __init__(self, ready: ReadyQueues, leases: Leases, clock: Clock) -> None:
+    def __init__(self, ready: ReadyQueues, leases: Leases) -> None:
         self._ready = ready
         self._leases = leases
-        self._clock = clock
         self._died_at = _LONG_AGO
-        self._off: Collection[HandlerName] = ()
         self._quick: set[HandlerName] = set()
-        self._with_followers: set[LaneRun] = set()
+        self._off: Collection[HandlerName] = ()
+        self._runs: set[LaneRun] = set()
+        """Those with followers that wait."""
 
     def note_death(self, now: datetime) -> None:
         """Let no item have followers for a while. `now` is on the steady clock."""
         self._died_at = now
 
-    def switched_off(self, handlers: Collection[HandlerName]) -> None:
-        """Let no more followers of these handlers run, until the next call."""
-        self._off = handlers
-
     def allows(self, handler: Handler, now: datetime) -> bool:
-        """Tell whether an item of this handler may have followers: its last attempt was quick."""
+        """Tell whether an item of this handler may have followers. Its last attempt was quick."""
         if handler.name not in self._quick or now - self._died_at < _ONE_BY_ONE:
             return False
-        return handler.lane is not None and handler.batch is None and handler.rate is None
-
-    def stop_stalled(self, now: datetime) -> bool:
-        """Stop the runs whose present item takes long by the steady clock; tell whether there were any."""
-        stalled = [one for one in self._with_followers if now - one.began_at > _QUICK]
-        for run in stalled:
-            self._stop(run)
-        return bool(stalled)
+        one_by_one = handler.lane is None or handler.batch is not None or handler.rate is not None
+        return not one_by_one and sum([len(run.waiting) for run in self._runs]) < _ENOUGH
 
     def begin(self, head: Claimed, followers: Iterable[Claimed]) -> Claimed:
-        """Return a claimed item that the followers will follow. All of them are leased."""
-        run = LaneRun(head.item.id, self._clock.steady())
-        run.waiting.extend([one._replace(run=run) for one in followers])
-        self._ready.count_claimed(head.handler.name, len(run.waiting))
-        self._with_followers.add(run)
+        """Return a claimed item that the followers will follow."""
+        run = LaneRun(head.item.id, followers)
+        self._runs.add(run)
         return head._replace(run=run)
 
     def ended(self, one: Claimed, ended: Ended) -> None:
@@ -76,25 +66,33 @@ class LaneRuns:
             self._quick.add(name)
         if (run := one.run) is None:
             return
-        goes_on = isinstance(ended.result, Succeeded) and name in self._quick and name not in self._off
-        if not goes_on or self._leases.ended(one.item.id):
+        if not isinstance(ended.result, Succeeded) or name in self._off or self._leases.ended(one.item.id):
             self._stop(run)
-        elif (following := run.begin_next(self._clock.steady())) is not None:
-            self._ready.add_follower(following)
+        elif (following := run.begin_next()) is not None:
+            self._ready.add(following)
             if not run.waiting:
-                self._with_followers.discard(run)
+                self._runs.discard(run)
+
+    def stop(self, items: Iterable[Claimed]) -> None:
+        """Let nothing follow these items."""
+        for one in items:
+            if one.run is not None:
+                self._stop(one.run)
+
+    def stop_all(self, *, off: Collection[HandlerName] = ()) -> None:
+        """Let nothing follow that has not begun, and from now on nothing of the handlers that are `off`.
+
+        So what operators and other workers have decided about the followers since they were read counts soon.
+        """
+        self._off = off
+        for run in list(self._runs):
+            self._stop(run)
 
     def withdrawn(self, items: Iterable[Claimed]) -> None:
         """Stop the runs of items that were ready and will not run."""
         for one in items:
             if one.run is not None:
                 one.run.begun.pop()  # only the last one can be ready
-                self._stop(one.run)
-
-    def stop(self, call: Iterable[Claimed]) -> None:
-        """Let nothing follow the items of a call."""
-        for one in call:
-            if one.run is not None:
                 self._stop(one.run)
 
     def to_record(
@@ -111,33 +109,36 @@ class LaneRuns:
                 settlements.append(settlement)
                 continue
             heads[run.head] = run
-            is_head = run.begun.popleft() == run.head
+            if run.begun and run.begun[0] == settlement.work_id:
+                run.begun.popleft()
+            is_head = settlement.work_id == run.head
             settlements.append(settlement if is_head else settlement._replace(behind=run.head))
-        lease = self._leases.new_lease()
         claims: dict[FollowerClaim, LaneRun] = {}
         for head, run in heads.items():
-            if run.begun and run.begun[0] in self._leases:
-                claims[FollowerClaim(run.begun[0], head, lease)] = run
-                run.head = run.begun[0]
+            if run.begun and (following := run.begun[0]) in self._leases:
+                started = following == run.started and self._leases.marks
+                claims[FollowerClaim(following, head, self._leases.new_lease(), started)] = run
+                run.head = following
         return settlements, claims
 
-    async def recorded(self, claims: Iterable[tuple[LaneRun, bool]]) -> None:
+    async def recorded(self, claims: Iterable[tuple[FollowerClaim, LaneRun, bool]]) -> None:
         """Take note of which followers were claimed. What was withdrawn meanwhile is given back."""
         unwanted: list[int] = []
-        for run, is_claimed in claims:
+        for claim, run, is_claimed in claims:
             if not is_claimed:
                 self._stop(run)
                 unwanted += [one.item.id for one in self._ready.withdraw(partial(_belongs, run))]
-            elif run.head not in self._leases:
-                unwanted.append(run.head)
+            elif claim.work_id not in self._leases:
+                unwanted.append(claim.work_id)
+            elif run.started == claim.work_id and not claim.started:
+                self._leases.note_start(claim.work_id)  # the store could not note it before it was claimed
         await self._leases.release(unwanted)
 
     def _stop(self, run: LaneRun) -> None:
         for one in run.waiting:
             self._leases.drop(one.item.id)
-            self._ready.count_claimed(one.handler.name, -1)
         run.waiting.clear()
-        self._with_followers.discard(run)
+        self._runs.discard(run)
 
 
 def _belongs(run: LaneRun, one: Claimed) -> bool:

@@ -98,6 +98,11 @@ class Leases:
         leased = self._leased.get(work_id)
         return leased is None or leased.until <= self._clock.steady()
 
+    @property
+    def marks(self) -> bool:
+        """Tell whether the store is told what starts: not any more once the worker stops."""
+        return self._marking
+
     def note_start(self, work_id: int) -> None:
         """Mark this attempt as started at the next write, unless it ends before that."""
         self._unmarked.add(work_id)

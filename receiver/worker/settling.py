@@ -162,15 +162,17 @@ class ResultSettler:
                 log.warning("lease_lost", extra={"work_id": item.id})
         self._settled(Counter([one.item.handler for one in results]))
         if followers:
-            await self._lanes.recorded(zip(followers.values(), recorded[len(results) :], strict=True))
+            claimed = recorded[len(results) :]
+            await self._lanes.recorded(zip(followers, followers.values(), claimed, strict=True))
 
     async def _settle(
         self, settlements: Sequence[Settlement], followers: Sequence[FollowerClaim]
     ) -> Sequence[bool]:
         nothing = [False] * (len(settlements) + len(followers))
         while True:
+            lease = self._leases.new_lease()  # for each try: it may be long after the one before
             try:
-                return await self._queue.settle(settlements, followers)
+                return await self._queue.settle(settlements, [one._replace(lease=lease) for one in followers])
             except StoreError as exc:
                 log.error("settle_retrying", extra={"count": len(settlements), "reason": str(exc)})
                 await self._clock.sleep(_STORE_PAUSE)

@@ -179,14 +179,6 @@ class ReadyQueues:
         complete = min((gathered + count) // batch.size, self._by_handler[handler].startable)
         return max(0, complete * batch.size - gathered)
 
-    def count_claimed(self, handler: HandlerName, count: int) -> None:
-        """Count so many more claimed work items of a handler, which are not ready yet."""
-        self._by_handler[handler].claimed += count
-
-    def add_follower(self, claimed: Claimed) -> None:
-        """Let a work item wait for a slot that is counted as claimed already."""
-        self._by_handler[claimed.handler.name].calls.append((claimed,))
-
     def start_next(self) -> HandlerCall | None:
         """Take the next call that has a slot, from each queue in its turn; return None if there is none."""
         for _ in range(len(self._queues)):

@@ -95,12 +95,13 @@ class Worker:
         self._holds = Holds(queue, router, clock)
         drift = DriftLogger()
         self._reader = EventReader(drift)
-        self._lanes = LaneRuns(self._ready, self._leases, clock)
+        self._lanes = LaneRuns(self._ready, self._leases)
         self._planner = RoutingPlanner(
             queue, router, self._ready, self._holds, drift=drift, trial=trial, watch=watch, unhandled=unhandled
         )
         if trial is not None:
             trial.begin(max([MAX_UNHANDLED, *(queue.most for queue in self._ready)]))
+            self._lanes.note_death(clock.steady())
         self._settling = ResultSettler(
             queue, clock, self._leases, self._lanes, rng, self._ready, self._settled, store
         )
@@ -220,9 +221,7 @@ class Worker:
             log.warning("workers_died", extra={"workers": list(dead)})
             self._lanes.note_death(steady)
         off = await self._queue.switches()
-        self._lanes.switched_off(off)
-        if self._lanes.stop_stalled(steady):
-            self._wake.set()  # something else may be claimed now
+        self._lanes.stop_all(off=off)
         unwanted = self._ready.withdraw(lambda one: one.item.handler in off)
         unwanted += self._ready.withdraw_stuck(self._lease)  # other workers may have free slots
         self._lanes.withdrawn(unwanted)
@@ -292,6 +291,7 @@ class Worker:
         together = work.together()
         # They wait here already if others had them meanwhile. The older claim holds nothing any more.
         if again := {one.item.id for one in together if one.item.id in self._leases}:
+            self._lanes.stop_all()
             self._lanes.withdrawn(self._ready.withdraw(lambda one: one.item.id in again))
         self._leases.add(together, lease)
         read = work.replaced(self._reader.read(together))
@@ -307,6 +307,8 @@ class Worker:
         loop = asyncio.get_running_loop()
         while not self._stopping and (call := self._ready.start_next()):
             for one in call:
+                if one.run is not None:
+                    one.run.started = one.item.id
                 if one.item.id not in marked:
                     self._leases.note_start(one.item.id)
             task = loop.create_task(self._run(call))
@@ -376,7 +378,7 @@ class Worker:
     async def _finish(self, grace: timedelta) -> int:
         self._stopping = True
         await self._leases.clear_started()
-        self._lanes.switched_off([handler.name for handler in self._router])
+        self._lanes.stop_all(off=[handler.name for handler in self._router])
         withdrawn = self._ready.withdraw(lambda _: True)
         self._lanes.withdrawn(withdrawn)
         await self._leases.release([*[one.item.id for one in withdrawn], *self._take_doubtful()])

@@ -85,7 +85,7 @@ class ClaimQueue(Protocol):
     ) -> Sequence[bool]:
         """Record attempts and change the states of their items, if their workers still have the leases.
 
-        In the same transaction the `followers` are claimed as started, and what attempts have asked for later is
+        In the same transaction the `followers` are claimed, and what attempts have asked for later is
         made, with the trigger LATER. Returns for each settlement whether it was recorded, and then for each
         follower whether it was claimed. False means that the lease ended, or that the item is no follower any more
         since an operator has decided about it.

@@ -172,7 +172,7 @@ class MemoryClaims(MemoryFace):
         if row is None or follower.behind not in ended or not row.follows():
             return False
         row.move(Cause.FOLLOWED)
-        row.lease(follower.lease.worker, follower.lease.until, started=True)
+        row.lease(follower.lease.worker, follower.lease.until, started=follower.started)
         return True
 
     def _settle(self, settlement: Settlement, ended: Sequence[int]) -> bool:

@@ -31,7 +31,7 @@ class SettlingStatements(Protocol):
     FINISH_FOLLOWERS: str
     """Make those of `:ids` done, by a first attempt, that are queued and that nobody has attempted."""
     FOLLOW: str
-    """Make those of them run for `:worker`, as heads of their lanes, under a lease `:until`."""
+    """Make those of them run for `:worker`, as heads of their lanes, under a lease `:until`, `:started` or not."""
     SETTLE: str
     """Move `:items`, rows of id, state, due_at, error, whether it holds its lane, whether its process died, worker
     and number of the attempt, if that worker runs that attempt."""
@@ -141,11 +141,16 @@ class SettlingAlgorithm:
 
     def _follow(self, connection: SqlConnection, claims: Sequence[FollowerClaim]) -> None:
         """Claim followers. One that has failed already is moved on in the same transaction."""
-        ids: dict[Lease, list[int]] = {}
+        ids: dict[tuple[Lease, bool], list[int]] = {}
         for one in claims:
-            ids.setdefault(one.lease, []).append(one.work_id)
-        for lease, work_ids in ids.items():
-            values = {"ids": self._dialect.array(work_ids), "worker": lease.worker, "until": to_micros(lease.until)}
+            ids.setdefault((one.lease, one.started), []).append(one.work_id)
+        for (lease, started), work_ids in ids.items():
+            values = {
+                "ids": self._dialect.array(work_ids),
+                "started": int(started),
+                "worker": lease.worker,
+                "until": to_micros(lease.until),
+            }
             _require(connection.execute(self._sql.FOLLOW, values).rowcount, len(work_ids))
 
     def _move(self, connection: SqlConnection, others: Sequence[Settlement]) -> None:

@@ -21,7 +21,7 @@ FINISH_FOLLOWERS = f"UPDATE work_items SET state = 'done', attempts = 1 WHERE {_
 
 FOLLOW = f"""
 UPDATE work_items SET
-    state = 'running', heads_lane = 1, started = 1, attempts = 1, lease_until = :until, worker = :worker
+    state = 'running', heads_lane = 1, started = :started, attempts = 1, lease_until = :until, worker = :worker
 WHERE {_FOLLOWS}
 """
 
