@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from receiver.core.claims import ClaimLimits, HandlerClaim, Lease, Settlement, WorkItem
+from receiver.core.claims import ClaimLimits, FollowerClaim, HandlerClaim, Lease, Settlement, WorkItem
 from receiver.core.deliveries import Delivery, DeliveryFilter, DeliverySummary
 from receiver.core.ports.controls import Controls
 from receiver.core.ports.log import DeliveryLog
@@ -148,9 +148,9 @@ class Opened:
         """Claim, and return the ids."""
         return [item.id for item in await self.claim(worker, claimants, now=now, wanted=wanted)]
 
-    async def settle(self, *settlements: Settlement) -> list[bool]:
-        """Settle in one batch."""
-        return list(await self.queue.settle(settlements))
+    async def settle(self, *settlements: Settlement, followers: Sequence[FollowerClaim] = ()) -> list[bool]:
+        """Settle in one batch, and claim followers with it."""
+        return list(await self.queue.settle(settlements, followers))
 
     async def next_due(self, *claimants: HandlerName | HandlerClaim, now: timedelta = NOTHING) -> timedelta | None:
         """Return how long after noon there may be something."""
@@ -218,12 +218,14 @@ def ended(
     trigger: Trigger = Trigger.DELIVERY,
     handler: HandlerName = ONE,
     in_lane: bool = True,
+    behind: int | None = None,
 ) -> Settlement:
     """Return the end of an attempt that took a second."""
     outcome = AttemptOutcome.SUCCEEDED if error is None else AttemptOutcome.FAILED
     trace = error and f"Traceback: {error}"
     attempt = Attempt(number, trigger, after_noon(at) - SECOND, after_noon(at), outcome, error, trace)
-    return Settlement(work_id, handler, worker, attempt, state, after_noon(due), in_lane, holds_lane)
+    due_at = after_noon(due)
+    return Settlement(work_id, handler, worker, attempt, state, due_at, in_lane, holds_lane, behind=behind)
 
 
 def after_noon(passed: timedelta) -> datetime:
