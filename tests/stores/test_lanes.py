@@ -255,7 +255,7 @@ async def test_a_late_result_does_not_move_the_lane(opened: Opened) -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 async def test_workers_that_race_keep_every_lane_in_order(opened: Opened, seed: int) -> None:
-    """Two connections route, claim, fail, return and settle in any order, some items alone and some as followers."""
+    """Two connections route, claim, fail, return and settle in any order, some of them as followers."""
     rng = random.Random(seed)
     await opened.add(*[delivery(str(n)) for n in range(60)])
     runs: dict[str, list[int]] = {}
