@@ -51,7 +51,7 @@ async def _work(world: World, worker: Worker, turn: int) -> datetime | None:
     if world.rules.suspects_due(claimants, world.now):
         await world.claim(worker, claimants, ClaimLimits(100, MUCH, 100, suspects=True))
     await world.claim(worker, claimants, ClaimLimits(100, MUCH, 100))
-    if worker.believed:
+    while worker.believed:
         following = [Following(turn % 4, goes_on=True)]
         await world.settle(worker, [(one, Ending.SUCCESS) for one in worker.believed], following)
         await world.compare()

@@ -1,6 +1,7 @@
 """A store, a clock and a few workers, all moved by hand; the model of the rules gets every call."""
 
 import random
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -272,13 +273,15 @@ class World:
     ) -> None:
         """Record how attempts ended, and those of followers. The leases may have ended before.
 
-        `following` says in turn what the worker has done with the followers.
+        `following` says in turn what the worker has done with the followers. Of an item of which it ends two attempts
+        at once, it runs none.
         """
         if not ends:
             return
         told: list[tuple[Settlement, Ending]] = []
         run_now: list[tuple[WorkItem, FollowerClaim]] = []
         lease = Lease(worker.name, self.steady + LEASE)
+        attempts = Counter(item.id for item, _ in ends)
         for n, (item, ending) in enumerate(ends):
             worker.believed.remove(item)
             if item.deaths >= POISON_AFTER:
@@ -286,7 +289,7 @@ class World:
                 assert len(deaths) >= 2, "buried as poison, though no two workers died while it ran"
                 ending = Ending.POISON
             told.append((self._settlement(worker, item, ending), ending))
-            if ending is Ending.SUCCESS:
+            if ending is Ending.SUCCESS and attempts[item.id] == 1:
                 then = following[n % len(following)]
                 for one, its_ending in then.ends(item):
                     told.append((self._settlement(worker, one, its_ending)._replace(behind=item.id), its_ending))
