@@ -273,8 +273,8 @@ class World:
     ) -> None:
         """Record how attempts ended, and those of followers. The leases may have ended before.
 
-        `following` says in turn what the worker has done with the followers. Of an item of which it ends two attempts
-        at once, it runs none.
+        `following` says in turn what the worker has done with the followers. Nothing follows an item of which two
+        attempts end at once.
         """
         if not ends:
             return

@@ -116,6 +116,14 @@ MOVES: dict[str, dict[str, st.SearchStrategy[Any]]] = {
         "suspects": st.sampled_from([False, False, False, True]),
         "following": following,
     },
+    "run_lanes": {
+        "number": number,
+        "other": number,
+        "meanwhile": st.sampled_from(["nothing", "lost", "bury", "bury and retry", "retry", "disable", "pause"]),
+        "items": several,
+        "answers": answers,
+        "following": following,
+    },
     "settle": {"number": number, "items": several, "endings": endings, "following": following},
     "wake_late": {
         "number": number,
@@ -156,6 +164,8 @@ OFTEN = [
     "work",
     "work",
     "work",
+    "run_lanes",
+    "run_lanes",
     "settle",
     "pass_time",
     "pass_time",
@@ -300,6 +310,36 @@ class Dispatch(RuleBasedStateMachine):
         wanted = ClaimLimits(1 if suspects else 20, MUCH, 1 if suspects else 20, suspects)
         claimants = world.claimants(number, followers=True)
         self.end(worker, self.do(world.claim(worker, claimants, wanted)), endings, following)
+
+    def run_lanes(
+        self,
+        number: int,
+        other: int,
+        meanwhile: str,
+        items: list[int],
+        answers: list[tuple[bool, bool]],
+        following: list[Following],
+    ) -> None:
+        """A worker runs items and their followers, and meanwhile something happens to these."""
+        world, worker = self.here, self.worker(number)
+        self.arrive(["crawl.page"] * 4, "a", number, answers)
+        self.do(world.claim(worker, world.claimants(number, followers=True), ClaimLimits(20, MUCH, 20)))
+        behind = sorted({follower.id for one in worker.believed for follower in one.followers})
+        some = sorted({behind[n % len(behind)] for n in items}) if behind else []
+        match meanwhile:
+            case "lost":
+                world.pass_time(LEASE)
+                quicker = self.worker(other)
+                wanted = ClaimLimits(20, MUCH, 20, suspects=True)
+                self.do(world.claim(quicker, world.claimants(other, followers=True), wanted))
+            case "bury" | "bury and retry":
+                self.do(world.bury(some))
+            case "disable" | "pause":
+                to = HandlerSwitch.DISABLED if meanwhile == "disable" else HandlerSwitch.PAUSED
+                self.switch(number, to, seen=other % 2 == 0)
+        if meanwhile in ("retry", "bury and retry"):
+            self.do(world.retry(some if meanwhile == "bury and retry" else self.ids(items)))
+        self.end(worker, list(worker.believed), [Ending.SUCCESS], following)
 
     def settle(self, number: int, items: list[int], endings: list[Ending], following: list[Following]) -> None:
         """A worker records the end of some items, even if it has lost their leases."""
