@@ -65,13 +65,13 @@ class MemoryClaims(MemoryFace):
             if settled[-1] and one.state is WorkState.DONE:
                 succeeded.add(one.work_id)
         claimed = [self._follow(one, succeeded) for one in followers]
-        if settlements:
-            now = max(one.attempt.ended_at for one in settlements)
+        if recorded := list(compress(settlements, settled)):
+            now = max(one.attempt.ended_at for one in recorded)
             self.state.note_time(now)
-            self.state.free_lanes([one.work_id for one in compress(settlements, settled)], now)
-            for one in compress(settlements, settled):
+            self.state.free_lanes([one.work_id for one in recorded], now)
+            for one in recorded:
                 self._count(one.work_id, one.attempt, now)
-            for work in later_work(compress(settlements, settled)):
+            for work in later_work(recorded):
                 self.state.make(work, None, now)
             self.state.changes.set()
         return [*settled, *claimed]
