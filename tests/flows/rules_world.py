@@ -311,7 +311,8 @@ class World:
         expected += [self.rules.goes_on(one, done) for one in claims]
         assert list(answers) == expected
         worker.believed += [one for one, _ in run_now]  # it runs to its end, even if it is not ours
-        self.rules.notes(self.now)
+        if any(answers):
+            self.rules.notes(self.now)
         self.rules.come_forward(self.now)
 
     def _settlement(self, worker: Worker, item: WorkItem, ending: Ending) -> Settlement:
