@@ -166,6 +166,10 @@ class Opened:
         """Return the states of work items."""
         return [(await self.seen(work_id)).state for work_id in work_ids]
 
+    async def untouched(self, *work_ids: int) -> bool:
+        """Tell whether nobody has attempted these items."""
+        return not any([(await self.seen(one)).attempts or await self.history(one) for one in work_ids])
+
     async def history(self, work_id: int) -> list[Attempt]:
         """Return the attempts of a work item that have ended."""
         return list((await self.reports.work_item(work_id)).attempts)
@@ -226,6 +230,11 @@ def ended(
     attempt = Attempt(number, trigger, after_noon(at) - SECOND, after_noon(at), outcome, error, trace)
     due_at = after_noon(due)
     return Settlement(work_id, handler, worker, attempt, state, due_at, in_lane, holds_lane, behind=behind)
+
+
+def going_on(work_id: int, behind: int, *, worker: WorkerId = A, until: timedelta = LEASE) -> FollowerClaim:
+    """Return the claim of a follower that runs now."""
+    return FollowerClaim(work_id, behind, Lease(worker, after_noon(until)))
 
 
 def after_noon(passed: timedelta) -> datetime:

@@ -1,13 +1,10 @@
 """The contract of followers: what is queued behind a claimed item may run without a claim of its own."""
 
-from collections.abc import Awaitable, Callable
-from datetime import timedelta
-
 import pytest
 
 from receiver.core.activity import ActivityCount
-from receiver.core.claims import ClaimLimits, FollowerClaim, HandlerClaim, LaterWork, Lease, WorkItem
-from receiver.core.types import AttemptOutcome, HandlerSwitch, Trigger, WorkerId, WorkState
+from receiver.core.claims import ClaimLimits, HandlerClaim, LaterWork, Lease, WorkItem
+from receiver.core.types import AttemptOutcome, Trigger
 from receiver.core.work import LOST, Hold, NewWork
 from receiver.core.workers import WorkerSign
 from tests.doubles import NOON, delivery
@@ -24,7 +21,6 @@ from tests.stores.opened import (
     QUEUED,
     RUNNING,
     SECOND,
-    SKIPPED,
     SUSPECTS,
     TWO,
     WAITING,
@@ -33,6 +29,7 @@ from tests.stores.opened import (
     Opened,
     after_noon,
     ended,
+    going_on,
 )
 
 WITH = HandlerClaim(ONE, followers=True)
@@ -40,19 +37,9 @@ WITH_TWO = HandlerClaim(TWO, followers=True)
 SIGN = WorkerSign(A, "machine", 7, "1.0", NOON)
 
 
-def going_on(work_id: int, behind: int, *, worker: WorkerId = A, until: timedelta = LEASE) -> FollowerClaim:
-    """Return the claim of a follower that runs now."""
-    return FollowerClaim(work_id, behind, Lease(worker, after_noon(until)))
-
-
 def followers(items: list[WorkItem]) -> dict[int, list[int]]:
     """Return the ids of the followers of each item."""
     return {one.id: [follower.id for follower in one.followers] for one in items}
-
-
-async def untouched(opened: Opened, *work_ids: int) -> bool:
-    """Tell whether nobody has attempted these items."""
-    return not any([(await opened.seen(one)).attempts or await opened.history(one) for one in work_ids])
 
 
 # --- What comes with a claim
@@ -69,7 +56,7 @@ async def test_an_item_comes_with_what_is_queued_behind_it(opened: Opened) -> No
     fresh = {one._replace(id=0, source=item.source) for one in item.followers}
     assert fresh == {WorkItem(0, ONE, 1, 0, 0, Trigger.DELIVERY, item.source, in_lane=True)}
     assert await opened.states(*ids) == [RUNNING, QUEUED, QUEUED]
-    assert await untouched(opened, *ids[1:])
+    assert await opened.untouched(*ids[1:])
     assert await opened.claim(B, [WITH], now=LEASE - MICROSECOND) == []
 
 
@@ -416,7 +403,7 @@ async def test_a_follower_is_given_back(opened: Opened) -> None:
     await opened.queue.release_leases([follower], A, now=NOON)
 
     assert await opened.states(follower, behind) == [WAITING, QUEUED]
-    assert await untouched(opened, follower)
+    assert await opened.untouched(follower)
     (item,) = await opened.claim(B, [WITH])
     assert (item.attempt, followers([item])) == (1, {follower: [behind]})
 
@@ -431,248 +418,3 @@ async def test_a_follower_that_was_lost_belongs_to_another_worker(opened: Opened
 
     assert await opened.states(follower, behind) == [RUNNING, QUEUED]
     assert await opened.settle(ended(follower, worker=B, number=2)) == [True]
-
-
-# --- Refusals
-
-
-@pytest.mark.parametrize("state", [WAITING, DEAD])
-async def test_nothing_follows_what_has_failed(opened: Opened, state: WorkState) -> None:
-    """The results of its followers are refused. The others of the call count."""
-    head, follower, behind = await opened.items(3, lane="l", claim=True)
-    other, other_follower = await opened.items(2, lane="other", claim=True)
-
-    settled = await opened.settle(
-        ended(head, state, error="x", due=DAY),
-        ended(follower, behind=head),
-        ended(other),
-        ended(other_follower, behind=other),
-        followers=[going_on(behind, head)],
-    )
-
-    assert settled == [True, False, True, True, False]
-    next_ones = [QUEUED, QUEUED] if state is WAITING else [WAITING, QUEUED]
-    assert await opened.states(head, follower, behind) == [state, *next_ones]
-    assert await opened.states(other, other_follower) == [DONE, DONE]
-    assert await untouched(opened, follower, behind)
-
-
-async def lose(opened: Opened, head: int) -> None:
-    """Let another worker claim the head."""
-    assert await opened.claimed(B, now=LEASE) == [head]
-
-
-async def end_before(opened: Opened, head: int) -> None:
-    """Settle the head in a call before."""
-    await opened.settle(ended(head))
-
-
-async def give_back(opened: Opened, head: int) -> None:
-    """Give the head back."""
-    await opened.queue.release_leases([head], A, now=NOON)
-
-
-LOST_BY: dict[str, Callable[[Opened, int], Awaitable[None]]] = {
-    "lost": lose,
-    "settled before": end_before,
-    "given back": give_back,
-}
-
-
-@pytest.mark.parametrize("how", LOST_BY)
-@pytest.mark.parametrize("state", [DONE, WAITING, DEAD])
-async def test_followers_end_only_under_the_lease_of_their_head(opened: Opened, how: str, state: WorkState) -> None:
-    """Their results are refused with that of the head. The others of the call count."""
-    ids = await opened.items(3, lane="l", claim=True)
-    (other,) = await opened.items(1, TWO, claim=True, now=SECOND)
-    await LOST_BY[how](opened, ids[0])
-    states, histories = await opened.states(*ids), [await opened.history(one) for one in ids]
-
-    settled = await opened.settle(
-        ended(other, handler=TWO),
-        ended(ids[0]),
-        ended(ids[1], state, error=None if state is DONE else "x", behind=ids[0]),
-        followers=[going_on(ids[2], ids[0])],
-    )
-
-    assert settled == [True, False, False, False]
-    assert await opened.states(*ids) == states
-    assert [await opened.history(one) for one in ids] == histories
-    assert await untouched(opened, *ids[1:])
-
-
-@pytest.mark.parametrize("state", [DONE, WAITING, DEAD])
-async def test_the_head_must_be_in_the_call(opened: Opened, state: WorkState) -> None:
-    """Otherwise the followers would overtake it."""
-    head, follower, behind = await opened.items(3, lane="l", claim=True)
-    (other,) = await opened.items(1, claim=True)
-    end = ended(follower, state, error=None if state is DONE else "x", behind=head)
-
-    assert await opened.settle(ended(other), end, followers=[going_on(behind, head)]) == [True, False, False]
-    assert await opened.settle(end) == [False]
-    assert await opened.settle(followers=[going_on(follower, head)]) == [False]
-
-    assert await opened.states(head, follower, behind, other) == [RUNNING, QUEUED, QUEUED, DONE]
-    assert await untouched(opened, follower, behind)
-
-
-async def bury(opened: Opened, work_id: int) -> None:
-    """Bury an item."""
-    assert await opened.controls.bury([work_id], "not wanted", now=NOON) == 1
-
-
-async def skip(opened: Opened, work_id: int) -> None:
-    """Disable the handler, and let a worker see it."""
-    await opened.controls.switch(ONE, HandlerSwitch.DISABLED)
-    await opened.claim(B)
-
-
-async def skip_and_go_on(opened: Opened, work_id: int) -> None:
-    """The same, and switch it on again."""
-    await skip(opened, work_id)
-    await opened.controls.switch(ONE, HandlerSwitch.ON)
-
-
-GONE_BY: dict[str, tuple[Callable[[Opened, int], Awaitable[None]], WorkState]] = {
-    "buried": (bury, DEAD),
-    "skipped": (skip, SKIPPED),
-    "skipped, and on again": (skip_and_go_on, SKIPPED),
-}
-
-
-@pytest.mark.parametrize("how", GONE_BY)
-@pytest.mark.parametrize("state", [DONE, WAITING, DEAD, RUNNING])
-async def test_what_an_operator_took_out_of_the_queue_is_no_follower(
-    opened: Opened, how: str, state: WorkState
-) -> None:
-    """Its result is refused, or its claim. That of the head counts."""
-    act, expected = GONE_BY[how]
-    head, follower = await opened.items(2, lane="l", claim=True)
-    await act(opened, follower)
-    ends = [] if state is RUNNING else [ended(follower, state, error=None if state is DONE else "x", behind=head)]
-
-    settled = await opened.settle(ended(head), *ends, followers=[] if ends else [going_on(follower, head)])
-
-    assert settled == [True, False]
-    assert await opened.states(head, follower) == [DONE, expected]
-    assert await untouched(opened, follower)
-
-
-async def test_a_follower_behind_one_that_was_buried_counts(opened: Opened) -> None:
-    """It ran in the order of its lane, and nobody decided about it."""
-    head, buried, follower, runs, left = await opened.items(5, lane="l", claim=True)
-    await bury(opened, buried)
-
-    settled = await opened.settle(
-        ended(head), ended(buried, behind=head), ended(follower, behind=head), followers=[going_on(runs, head)]
-    )
-
-    assert settled == [True, False, True, True]
-    assert await opened.states(head, buried, follower, runs, left) == [DONE, DEAD, DONE, RUNNING, QUEUED]
-
-
-async def test_a_follower_counts_that_is_in_the_queue_again(opened: Opened) -> None:
-    """An operator has buried it and retried it, and nobody has attempted it."""
-    head, follower, runs = await opened.items(3, lane="l", claim=True)
-    await opened.controls.bury([follower, runs], "not wanted", now=NOON)
-    assert await opened.controls.retry([follower, runs], now=NOON) == 2
-
-    settled = await opened.settle(ended(head), ended(follower, behind=head), followers=[going_on(runs, head)])
-
-    assert settled == [True, True, True]
-    assert await opened.states(head, follower, runs) == [DONE, DONE, RUNNING]
-
-
-async def test_what_was_attempted_before_is_no_follower(opened: Opened) -> None:
-    """A claim would tell its number. It may be a suspect too."""
-    tried, head = await opened.items(2, lane="l", claim=True)
-    await opened.settle(ended(tried, DEAD, error="x"))
-    await opened.claim(now=SECOND)
-    await opened.controls.retry([tried], now=NOON)
-    before = await opened.history(tried)
-
-    assert await opened.settle(ended(head), ended(tried, behind=head)) == [True, False]
-
-    assert await opened.states(head, tried) == [DONE, WAITING]
-    assert await opened.history(tried) == before
-
-
-async def test_what_another_worker_runs_is_no_follower(opened: Opened) -> None:
-    """Here it is of another lane."""
-    (head,) = await opened.items(1, lane="l", claim=True)
-    (taken,) = await opened.items(1, lane="other", claim=True, worker=B)
-
-    settled = await opened.settle(ended(head), ended(taken, behind=head), followers=[going_on(taken, head)])
-
-    assert settled == [True, False, False]
-    assert await opened.settle(ended(taken, worker=B)) == [True]
-
-
-@pytest.mark.parametrize("state", [DONE, WAITING, DEAD])
-async def test_of_two_results_of_a_follower_the_first_counts(opened: Opened, state: WorkState) -> None:
-    """In one call, and in two. It does not run again either."""
-    head, follower = await opened.items(2, lane="l", claim=True)
-    end = ended(follower, state, error=None if state is DONE else "x", due=DAY, behind=head)
-    again = ended(follower, behind=head)
-
-    settled = await opened.settle(ended(head), end, again, ended(head), followers=[going_on(follower, head)])
-
-    assert settled == [True, True, False, False, False]
-    assert await opened.settle(ended(head), again, followers=[going_on(follower, head)]) == [False, False, False]
-    assert await opened.states(head, follower) == [DONE, state]
-    assert await opened.history(follower) == [end.attempt]
-
-
-async def test_a_follower_is_claimed_once(opened: Opened) -> None:
-    """The second claim of the same call is refused."""
-    head, follower = await opened.items(2, lane="l", claim=True)
-
-    settled = await opened.settle(ended(head), followers=[going_on(follower, head), going_on(follower, head)])
-
-    assert settled == [True, True, False]
-    assert await opened.states(follower) == [RUNNING]
-
-
-async def test_a_follower_that_does_not_exist_is_refused(opened: Opened) -> None:
-    """Perhaps the store was restored."""
-    head, follower = await opened.items(2, lane="l", claim=True)
-
-    settled = await opened.settle(
-        ended(head), ended(12_345, behind=head), ended(follower, behind=head), followers=[going_on(54_321, head)]
-    )
-
-    assert settled == [True, False, True, False]
-
-
-# --- Operators, meanwhile
-
-
-async def test_an_older_item_that_is_retried_runs_next(opened: Opened) -> None:
-    """It joined the queue while the followers ran, so they did not wait for it. What runs goes on."""
-    older, head, follower, runs, left = await opened.items(5, lane="l", claim=True)
-    await opened.settle(ended(older, DEAD, error="x"))
-    await opened.claim(now=SECOND)
-    await opened.controls.retry([older], now=NOON)
-
-    settled = await opened.settle(ended(head), ended(follower, behind=head), followers=[going_on(runs, head)])
-
-    assert settled == [True, True, True]
-    assert await opened.states(older, head, follower, runs, left) == [QUEUED, DONE, DONE, RUNNING, QUEUED]
-    await opened.settle(ended(runs))
-    assert await opened.states(older, left) == [WAITING, QUEUED]
-
-
-@pytest.mark.parametrize("switch", [HandlerSwitch.PAUSED, HandlerSwitch.DISABLED])
-async def test_a_follower_that_ran_before_a_switch_was_seen_counts(opened: Opened, switch: HandlerSwitch) -> None:
-    """Like the end of any attempt, and like one that has begun."""
-    head, follower, runs, left = await opened.items(4, lane="l", claim=True)
-    await opened.controls.switch(ONE, switch)
-
-    settled = await opened.settle(ended(head), ended(follower, behind=head), followers=[going_on(runs, head)])
-
-    assert settled == [True, True, True]
-    assert await opened.claim(B, [WITH], now=SECOND) == []
-    skipped = switch is HandlerSwitch.DISABLED
-    assert await opened.states(follower, runs, left) == [DONE, RUNNING, SKIPPED if skipped else QUEUED]
-    assert await opened.settle(ended(runs)) == [True]
-    assert await opened.states(runs, left) == [DONE, SKIPPED if skipped else WAITING]
