@@ -8,7 +8,7 @@ from receiver.core.types import AttemptOutcome, DeliveryState, HandlerSwitch, Wo
 from receiver.core.work import Backlog
 from receiver.core.work_states import ENDED
 from tests.flows.rules_items import SLACK
-from tests.flows.rules_world import MUCH, Ending, Worker, World
+from tests.flows.rules_world import MUCH, Ending, Following, Worker, World
 
 
 async def drive_to_the_end(world: World) -> None:
@@ -44,15 +44,16 @@ def _ended(world: World) -> int:
 
 async def _work(world: World, worker: Worker, turn: int) -> datetime | None:
     """Do one turn of a worker; return when there is more to do, None for never."""
-    claimants = world.claimants(turn)
+    claimants = world.claimants(turn, followers=turn % 2 == 0)
     await world.read(worker, 100)
     await world.route(worker, [(True, True)])
     await world.look(worker)
     if world.rules.suspects_due(claimants, world.now):
         await world.claim(worker, claimants, ClaimLimits(100, MUCH, 100, suspects=True))
     await world.claim(worker, claimants, ClaimLimits(100, MUCH, 100))
-    if worker.believed:
-        await world.settle(worker, [(one, Ending.SUCCESS) for one in worker.believed])
+    while worker.believed:
+        following = [Following(turn % 4, goes_on=True)]
+        await world.settle(worker, [(one, Ending.SUCCESS) for one in worker.believed], following)
         await world.compare()
     return await world.ask(worker, claimants)
 

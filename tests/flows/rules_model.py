@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 
 from receiver.core.claims import (
     ClaimLimits,
+    FollowerClaim,
     HandlerClaim,
     HeldItem,
     JobPages,
@@ -18,7 +19,7 @@ from receiver.core.claims import (
     WorkItem,
 )
 from receiver.core.deliveries import Delivery
-from receiver.core.types import AttemptOutcome, DeliveryKey, HandlerName, HandlerSwitch, WorkerId
+from receiver.core.types import AttemptOutcome, DeliveryKey, HandlerName, HandlerSwitch, Trigger, WorkerId
 from receiver.core.work import LOST, Attempt, LaneHead, NewWork, WorkSummary
 from receiver.core.work_states import BURIABLE, CLAIMABLE, OPEN, RETRYABLE, SKIPPABLE, Cause, end_cause, next_state
 from tests.flows.rules_items import (
@@ -84,9 +85,13 @@ class Rules:
         if work:
             self.notes(now)
         read = {one.seq: one.delivery for one in batch.deliveries}
-        return [self._make(new, read[new.seq], work_id, lease, now) for new, work_id in zip(work, ids, strict=True)]
+        made = [self._make(new, read[new.seq], one, lease, now) for new, one in zip(work, ids, strict=True)]
+        claimed = [one for one in made if one.state is RUNNING]
+        lanes = {(one.policy.name, one.lane) for one in claimed if one.lane is not None}
+        following = [one for one in made if one.state is QUEUED and (one.policy.name, one.lane) in lanes]
+        return [one.id if one in claimed or one in following else None for one in made]
 
-    def _make(self, new: NewWork, source: Delivery, work_id: int, lease: Lease, now: datetime) -> int | None:
+    def _make(self, new: NewWork, source: Delivery, work_id: int, lease: Lease, now: datetime) -> Item:
         policy = self.policies[new.handler]
         assert not any(one.source.key == source.key and one.policy is policy for one in self.items.values())
         item = Item(work_id, source, policy, new.lane, next_state(None, Cause.MADE), now, None)
@@ -102,7 +107,7 @@ class Rules:
             self._start(item, lease, begun=new.starts)
         self.items[work_id] = item
         self.touched.add(work_id)
-        return work_id if item.state is RUNNING else None
+        return item
 
     # --- claiming
 
@@ -143,6 +148,7 @@ class Rules:
         assert not left, f"claimed {[self.items[one] for one in left]}"
         for n, one in enumerate(answer):
             self._start_claimed(one, lease, begun=n < wanted.starting)
+        self._check_followers(claimants, wanted, answer)
 
     def _start_claimed(self, answer: WorkItem, lease: Lease, *, begun: bool) -> None:
         item = self.items[answer.id]
@@ -153,20 +159,47 @@ class Rules:
         assert got == expected, f"{got} instead of {expected}"
         assert answer.in_lane == (item.lane is not None)
 
+    def _check_followers(
+        self, claimants: Sequence[HandlerClaim], wanted: ClaimLimits, answer: Sequence[WorkItem]
+    ) -> None:
+        """Assert that all heads of lanes have as many followers, as far as there are any and their bodies fit."""
+        asked = {one.handler for one in claimants if one.followers and not wanted.suspects}
+        heads = [one for one in answer if one.in_lane and one.handler in asked]
+        each = (wanted.limit - len(answer)) // max(1, len(heads))
+        room = wanted.max_bytes - sum(len(one.source.delivery.body) for one in answer)
+        for head in answer:
+            expected: list[Item] = []
+            for item in self._queue_behind(self.items[head.id])[:each] if head in heads else ():
+                if item.number or len(item.source.body) > room:
+                    break
+                room -= len(item.source.body)
+                expected.append(item)
+            assert [one.id for one in head.followers] == [one.id for one in expected]
+            for follower, item in zip(head.followers, expected, strict=True):
+                assert follower.source.delivery == item.source
+                fresh = WorkItem(item.id, head.handler, 1, 0, 0, Trigger.DELIVERY, follower.source, in_lane=True)
+                assert follower == fresh
+
     def _start(self, item: Item, lease: Lease, *, begun: bool) -> None:
-        policy = item.policy
+        assert item.policy.name not in self.switches, f"{item.policy.name} is switched off and starts {item}"
+        self._lease(item, Cause.CLAIMED, lease, begun=begun)
+
+    def _lease(self, item: Item, cause: Cause, lease: Lease, *, begun: bool) -> None:
+        self._begin(item)
+        item.move(cause)
+        item.owner, item.until, item.begun = lease.worker, lease.until, begun
+        running = sum(one.state is RUNNING for one in self._of(item.policy.name))
+        assert item.policy.concurrency is None or running <= item.policy.concurrency
+
+    def _begin(self, item: Item) -> None:
+        """Begin an attempt; assert that it is its turn."""
         assert item.id not in self.succeeded, f"{item} succeeded and runs again"
-        assert policy.name not in self.switches, f"{policy.name} is switched off and starts {item}"
         for other in self._lane(item):
             assert other.state is not RUNNING, f"{other} and {item} run at one time"
             over = other.state in (DONE, SKIPPED, HELD) or (other.state is DEAD and not other.stands)
             assert other.id > item.id or over or other.late, f"{item} overtakes {other}"
-        item.move(Cause.CLAIMED)
-        item.owner, item.until, item.begun = lease.worker, lease.until, begun
         item.number += 1
         self.touched.add(item.id)
-        running = sum(one.state is RUNNING for one in self._of(policy.name))
-        assert policy.concurrency is None or running <= policy.concurrency
 
     def _lose(self, now: datetime, steady: datetime) -> None:
         """Record the attempts of all handlers that ended with their workers, or whose leases ended."""
@@ -262,15 +295,36 @@ class Rules:
             one.until, one.owner = now, None
         return len(leased)
 
-    def settles(self, settlement: Settlement, *, after: timedelta | None, refused: bool, now: datetime) -> bool:
-        """Return whether an end must be recorded; assert that it changes the state as the rules say."""
+    def settles(
+        self,
+        settlement: Settlement,
+        done: set[int],
+        *,
+        after: timedelta | None,
+        refused: bool,
+        now: datetime,
+    ) -> bool:
+        """Return whether an end must be recorded; assert that it changes the state as the rules say.
+
+        `done` are the items for which the same call has recorded a success, and it gets one more.
+        """
         item, attempt = self.items[settlement.work_id], settlement.attempt
-        if not item.is_of(settlement.worker) or item.number != attempt.number:
+        succeeded, cause = attempt.outcome is AttemptOutcome.SUCCEEDED, end_cause(settlement.state)
+        if settlement.behind is not None:
+            if not self._follows(item, settlement.behind, done):
+                return False
+            self._begin(item)
+            if succeeded:
+                cause = Cause.SUCCEEDED_BEHIND
+            else:
+                item.move(Cause.FOLLOWED)
+        elif not item.is_of(settlement.worker) or item.number != attempt.number:
             return False
         item.history.append(attempt)
-        if attempt.outcome is AttemptOutcome.SUCCEEDED:
+        if succeeded:
             expected = DONE
             self.succeeded.add(item.id)
+            done.add(item.id)
         elif refused or item.failures > len(item.policy.pauses):
             expected = DEAD
         else:
@@ -280,8 +334,20 @@ class Rules:
             assert now + soonest <= settlement.due_at <= now + latest, f"{item} waits until {settlement.due_at}"
         assert settlement.state is expected, f"{item} becomes {settlement.state}"
         item.stands = expected is DEAD and item.lane is not None and item.policy.holds_when_dead
-        self._end(item, end_cause(expected), settlement.due_at, attempt.error)
+        self._end(item, cause, settlement.due_at, attempt.error)
         return True
+
+    def goes_on(self, follower: FollowerClaim, done: set[int]) -> bool:
+        """Return whether a follower must be claimed, `done` as above."""
+        item = self.items[follower.work_id]
+        if not self._follows(item, follower.behind, done):
+            return False
+        self._lease(item, Cause.FOLLOWED, follower.lease, begun=True)
+        return True
+
+    def _follows(self, item: Item, behind: int, done: set[int]) -> bool:
+        """Tell whether an item is still a follower, and the one before it was the worker's until its end."""
+        return behind in done and item.state is QUEUED and item.number == 0
 
     def _end(self, item: Item, cause: Cause, due_at: datetime, error: str | None) -> None:
         item.move(cause)
@@ -418,6 +484,10 @@ class Rules:
 
     def _head(self, item: Item) -> Item | None:
         return next((one for one in self._lane(item) if one.forward), None)
+
+    def _queue_behind(self, head: Item) -> list[Item]:
+        """Return what is queued in a lane, the first that arrived first."""
+        return sorted((one for one in self._lane(head) if one.state is QUEUED), key=lambda one: one.id)
 
     def _behind(self, item: Item) -> LaneHead | None:
         head = self._head(item) if item.state is QUEUED else None

@@ -1,13 +1,23 @@
 """A store, a clock and a few workers, all moved by hand; the model of the rules gets every call."""
 
 import random
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum
 
-from receiver.core.claims import ClaimLimits, HandlerClaim, HeldItem, Lease, RoutingBatch, Settlement, WorkItem
+from receiver.core.claims import (
+    ClaimLimits,
+    FollowerClaim,
+    HandlerClaim,
+    HeldItem,
+    Lease,
+    RoutingBatch,
+    Settlement,
+    WorkItem,
+)
 from receiver.core.deliveries import Delivery
 from receiver.core.ports.controls import Controls
 from receiver.core.ports.log import DeliveryLog
@@ -69,6 +79,30 @@ class Ending(Enum):
     def __init__(self, result: Result, error: str | None) -> None:
         self.result = result
         self.error = error
+
+
+@dataclass(frozen=True, slots=True)
+class Following:
+    """What a worker does with the followers of an item that succeeded.
+
+    It runs some of them, of which the last one ends as told. With `goes_on` the next one runs while these are
+    recorded, if all succeeded.
+    """
+
+    runs: int = 0
+    last: Ending = Ending.SUCCESS
+    goes_on: bool = False
+
+    def ends(self, item: WorkItem) -> list[tuple[WorkItem, Ending]]:
+        """Return how those end that run."""
+        ran = item.followers[: self.runs]
+        return [(one, self.last if one is ran[-1] else Ending.SUCCESS) for one in ran]
+
+    def next_run(self, item: WorkItem) -> WorkItem | None:
+        """Return the follower that runs now, with its own followers."""
+        left = item.followers[self.runs :]
+        all_succeeded = self.last is Ending.SUCCESS or not self.runs
+        return left[0]._replace(followers=left[1:]) if left and self.goes_on and all_succeeded else None
 
 
 class World:
@@ -170,18 +204,29 @@ class World:
         made = sorted(one.id for one in await self.listing() if one.id not in self.rules.items)
         assert list(ids) == self.rules.routes(batch, work, made, lease, self.now)
         read = {one.seq: one for one in batch.deliveries}
-        worker.believed += [
-            WorkItem(work_id, new.handler, 1, 0, 0, Trigger.DELIVERY, read[new.seq], new.lane is not None)
-            for work_id, new in zip(ids, work, strict=True)
-            if work_id is not None
-        ]
+        lanes: dict[tuple[HandlerName, object], list[WorkItem]] = {}
+        for work_id, new in zip(ids, work, strict=True):
+            if work_id is not None:
+                item = WorkItem(
+                    work_id, new.handler, 1, 0, 0, Trigger.DELIVERY, read[new.seq], new.lane is not None
+                )
+                lanes.setdefault((new.handler, work_id if new.lane is None else new.lane), []).append(item)
+        worker.believed += [first._replace(followers=tuple(rest)) for first, *rest in lanes.values()]
 
-    def claimants(self, first: int, most: int = 2**31, without: int = 0) -> list[HandlerClaim]:
-        """Return the handlers from number `first` on, without the first `without` of them."""
+    def claimants(
+        self, first: int, most: int = 2**31, without: int = 0, *, followers: bool = False
+    ) -> list[HandlerClaim]:
+        """Return the handlers from number `first` on, without the first `without` of them.
+
+        Workers ask for no followers of a handler with a rate, as a claim uses it up.
+        """
         policies = list(self.rules.policies.values())
         first %= len(policies)
         chosen = [*policies[first:], *policies[:first]][without:]
-        return [HandlerClaim(one.name, one.concurrency, one.interval, most) for one in chosen]
+        return [
+            HandlerClaim(one.name, one.concurrency, one.interval, most, followers and one.interval is None)
+            for one in chosen
+        ]
 
     async def claim(self, worker: Worker, claimants: Sequence[HandlerClaim], wanted: ClaimLimits) -> list[WorkItem]:
         """Claim, and return what was claimed."""
@@ -220,30 +265,54 @@ class World:
         await worker.queue.renew(ids, lease)
         self.rules.renews(ids, lease)
 
-    async def settle(self, worker: Worker, ends: Sequence[tuple[WorkItem, Ending]]) -> None:
-        """Record how attempts ended. Their leases may have ended before."""
+    async def settle(
+        self,
+        worker: Worker,
+        ends: Sequence[tuple[WorkItem, Ending]],
+        following: Sequence[Following] = (Following(),),
+    ) -> None:
+        """Record how attempts ended, and those of followers. The leases may have ended before.
+
+        `following` says in turn what the worker has done with the followers. Nothing follows an item of which two
+        attempts end at once.
+        """
         if not ends:
             return
-        told = []
-        for item, ending in ends:
+        told: list[tuple[Settlement, Ending]] = []
+        run_now: list[tuple[WorkItem, FollowerClaim]] = []
+        lease = Lease(worker.name, self.steady + LEASE)
+        attempts = Counter(item.id for item, _ in ends)
+        for n, (item, ending) in enumerate(ends):
             worker.believed.remove(item)
             if item.deaths >= POISON_AFTER:
                 deaths = self.rules.items[item.id].died_running
                 assert len(deaths) >= 2, "buried as poison, though no two workers died while it ran"
                 ending = Ending.POISON
             told.append((self._settlement(worker, item, ending), ending))
-        settled = await worker.queue.settle([settlement for settlement, _ in told])
+            if ending is Ending.SUCCESS and attempts[item.id] == 1:
+                then = following[n % len(following)]
+                for one, its_ending in then.ends(item):
+                    told.append((self._settlement(worker, one, its_ending)._replace(behind=item.id), its_ending))
+                if (running := then.next_run(item)) is not None:
+                    run_now.append((running, FollowerClaim(running.id, item.id, lease)))
+        claims = [claim for _, claim in run_now]
+        answers = await worker.queue.settle([settlement for settlement, _ in told], claims)
+        done: set[int] = set()
         expected = [
             self.rules.settles(
                 settlement,
+                done,
                 after=ending.result.after if isinstance(ending.result, Failed) else None,
                 refused=isinstance(ending.result, Refused),
                 now=self.now,
             )
             for settlement, ending in told
         ]
-        assert list(settled) == expected
-        self.rules.notes(self.now)
+        expected += [self.rules.goes_on(one, done) for one in claims]
+        assert list(answers) == expected
+        worker.believed += [one for one, _ in run_now]  # it runs to its end, even if it is not ours
+        if any(answers):
+            self.rules.notes(self.now)
         self.rules.come_forward(self.now)
 
     def _settlement(self, worker: Worker, item: WorkItem, ending: Ending) -> Settlement:

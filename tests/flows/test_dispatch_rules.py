@@ -37,7 +37,7 @@ from receiver.stores.postgres.store import PostgresStore
 from receiver.stores.sqlite.store import SqliteStore
 from tests.flows.rules_end import drive_to_the_end
 from tests.flows.rules_items import Policy
-from tests.flows.rules_world import LEASE, MUCH, Ending, Worker, World
+from tests.flows.rules_world import LEASE, MUCH, Ending, Following, Worker, World
 from tests.stores.postgres.shared import drop_schema
 from tests.stores.postgres.test_concurrency import database_of
 
@@ -63,6 +63,7 @@ POLICIES = [
     Policy(HandlerName("rated"), KINDS, interval=2 * SECOND),
     Policy(HandlerName("brisk"), KINDS, interval=SECOND / 25),
     Policy(HandlerName("strict"), KINDS, lane=job, concurrency=1, interval=2 * SECOND),
+    Policy(HandlerName("one by one"), KINDS, lane=job, concurrency=1),
     Policy(HandlerName("last"), ("crawl.completed",), quiet=30 * SECOND, at_most=25 * MINUTE),
     Policy(HandlerName("last in order"), KINDS, lane=job, quiet=30 * SECOND, at_most=25 * MINUTE),
 ]
@@ -80,6 +81,16 @@ answers = st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size
 endings = st.lists(
     st.sampled_from([Ending.SUCCESS, Ending.FAILURE] * 2 + [Ending.LATER, Ending.GIVING_UP]), min_size=1, max_size=4
 )
+following = st.lists(
+    st.builds(
+        Following,
+        st.integers(0, 4),
+        st.sampled_from([Ending.SUCCESS] * 3 + [Ending.FAILURE, Ending.GIVING_UP]),
+        st.booleans(),
+    ),
+    min_size=1,
+    max_size=3,
+)
 seconds = st.sampled_from([SECOND / 20, SECOND, 5 * SECOND, LEASE / 2, LEASE])
 durations = seconds | st.sampled_from([LEASE + SECOND, 8 * MINUTE]) | st.timedeltas(timedelta(0), timedelta(days=4))
 
@@ -96,16 +107,31 @@ MOVES: dict[str, dict[str, st.SearchStrategy[Any]]] = {
         "number": number,
         "most": few,
         "without": st.sampled_from([0, 0, 0, 1, 2]),
-        "wanted": st.builds(ClaimLimits, st.integers(1, 8), max_bytes, st.integers(0, 3), st.booleans()),
+        "wanted": st.builds(ClaimLimits, st.integers(1, 12), max_bytes, st.integers(0, 3), st.booleans()),
+        "followers": st.booleans(),
     },
-    "work": {"number": number, "endings": endings, "suspects": st.sampled_from([False, False, False, True])},
-    "settle": {"number": number, "items": several, "endings": endings},
+    "work": {
+        "number": number,
+        "endings": endings,
+        "suspects": st.sampled_from([False, False, False, True]),
+        "following": following,
+    },
+    "run_lanes": {
+        "number": number,
+        "other": number,
+        "meanwhile": st.sampled_from(["nothing", "lost", "bury", "bury and retry", "retry", "disable", "pause"]),
+        "items": several,
+        "answers": answers,
+        "following": following,
+    },
+    "settle": {"number": number, "items": several, "endings": endings, "following": following},
     "wake_late": {
         "number": number,
         "other": number,
         "starting": few,
-        "does": st.sampled_from(["settle", "mark", "renew", "give back"]),
+        "does": st.sampled_from(["settle", "settle", "mark", "renew", "give back"]),
         "endings": endings,
+        "following": following,
     },
     "mark": {"number": number, "items": several, "absolves": several | st.none()},
     "renew": {"number": number, "items": several},
@@ -138,6 +164,8 @@ OFTEN = [
     "work",
     "work",
     "work",
+    "run_lanes",
+    "run_lanes",
     "settle",
     "pass_time",
     "pass_time",
@@ -270,23 +298,57 @@ class Dispatch(RuleBasedStateMachine):
                 self.do(self.here.route(quicker, answers))
         self.do(self.here.route(worker, answers))
 
-    def claim(self, number: int, most: int, without: int, wanted: ClaimLimits) -> None:
-        """A worker claims items."""
+    def claim(self, number: int, most: int, without: int, wanted: ClaimLimits, followers: bool) -> None:
+        """A worker claims items, perhaps with their followers."""
         world = self.here
-        self.do(world.claim(self.worker(number), world.claimants(number, most, without), wanted))
+        claimants = world.claimants(number, most, without, followers=followers)
+        self.do(world.claim(self.worker(number), claimants, wanted))
 
-    def work(self, number: int, endings: list[Ending], suspects: bool) -> None:
+    def work(self, number: int, endings: list[Ending], suspects: bool, following: list[Following]) -> None:
         """A worker claims, runs and settles without delay."""
         world, worker = self.here, self.worker(number)
         wanted = ClaimLimits(1 if suspects else 20, MUCH, 1 if suspects else 20, suspects)
-        self.end(worker, self.do(world.claim(worker, world.claimants(number), wanted)), endings)
+        claimants = world.claimants(number, followers=True)
+        self.end(worker, self.do(world.claim(worker, claimants, wanted)), endings, following)
 
-    def settle(self, number: int, items: list[int], endings: list[Ending]) -> None:
+    def run_lanes(
+        self,
+        number: int,
+        other: int,
+        meanwhile: str,
+        items: list[int],
+        answers: list[tuple[bool, bool]],
+        following: list[Following],
+    ) -> None:
+        """A worker runs items and their followers, and meanwhile something happens to these."""
+        world, worker = self.here, self.worker(number)
+        self.arrive(["crawl.page"] * 4, "a", number, answers)
+        self.do(world.claim(worker, world.claimants(number, followers=True), ClaimLimits(20, MUCH, 20)))
+        behind = sorted({follower.id for one in worker.believed for follower in one.followers})
+        some = sorted({behind[n % len(behind)] for n in items}) if behind else []
+        match meanwhile:
+            case "lost":
+                world.pass_time(LEASE)
+                quicker = self.worker(other)
+                wanted = ClaimLimits(20, MUCH, 20, suspects=True)
+                self.do(world.claim(quicker, world.claimants(other, followers=True), wanted))
+            case "bury" | "bury and retry":
+                self.do(world.bury(some))
+            case "disable" | "pause":
+                to = HandlerSwitch.DISABLED if meanwhile == "disable" else HandlerSwitch.PAUSED
+                self.switch(number, to, seen=other % 2 == 0)
+        if meanwhile in ("retry", "bury and retry"):
+            self.do(world.retry(some if meanwhile == "bury and retry" else self.ids(items)))
+        self.end(worker, list(worker.believed), [Ending.SUCCESS], following)
+
+    def settle(self, number: int, items: list[int], endings: list[Ending], following: list[Following]) -> None:
         """A worker records the end of some items, even if it has lost their leases."""
         worker = self.busy(number)
-        self.end(worker, self.some(worker, items), endings)
+        self.end(worker, self.some(worker, items), endings, following)
 
-    def wake_late(self, number: int, other: int, starting: int, does: str, endings: list[Ending]) -> None:
+    def wake_late(
+        self, number: int, other: int, starting: int, does: str, endings: list[Ending], following: list[Following]
+    ) -> None:
         """A worker does not renew its leases, and ends its items after others have claimed them."""
         world, worker = self.here, self.busy(number)
         late = list(worker.believed)
@@ -302,12 +364,12 @@ class Dispatch(RuleBasedStateMachine):
             case "give back":
                 self.do(world.release_leases(worker, late))
             case _:
-                self.end(worker, late, endings)
+                self.end(worker, late, endings, following)
 
-    def end(self, worker: Worker, items: list[WorkItem], endings: list[Ending]) -> None:
-        """Let a worker record the ends of these items."""
+    def end(self, worker: Worker, items: list[WorkItem], endings: list[Ending], following: list[Following]) -> None:
+        """Let a worker record the ends of these items, and of followers that it ran."""
         ends = [(one, endings[n % len(endings)]) for n, one in enumerate(items)]
-        self.do(self.here.settle(worker, ends))
+        self.do(self.here.settle(worker, ends, following))
 
     def mark(self, number: int, items: list[int], absolves: list[int] | None) -> None:
         """A worker notes that items have started, and may remove some of the notes."""

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from receiver.core.claims import ClaimLimits, HandlerClaim, Lease, Settlement, WorkItem
+from receiver.core.claims import ClaimLimits, FollowerClaim, HandlerClaim, Lease, Settlement, WorkItem
 from receiver.core.deliveries import Delivery, DeliveryFilter, DeliverySummary
 from receiver.core.ports.controls import Controls
 from receiver.core.ports.log import DeliveryLog
@@ -148,9 +148,9 @@ class Opened:
         """Claim, and return the ids."""
         return [item.id for item in await self.claim(worker, claimants, now=now, wanted=wanted)]
 
-    async def settle(self, *settlements: Settlement) -> list[bool]:
-        """Settle in one batch."""
-        return list(await self.queue.settle(settlements))
+    async def settle(self, *settlements: Settlement, followers: Sequence[FollowerClaim] = ()) -> list[bool]:
+        """Settle in one batch, and claim followers with it."""
+        return list(await self.queue.settle(settlements, followers))
 
     async def next_due(self, *claimants: HandlerName | HandlerClaim, now: timedelta = NOTHING) -> timedelta | None:
         """Return how long after noon there may be something."""
@@ -165,6 +165,10 @@ class Opened:
     async def states(self, *work_ids: int) -> list[WorkState]:
         """Return the states of work items."""
         return [(await self.seen(work_id)).state for work_id in work_ids]
+
+    async def untouched(self, *work_ids: int) -> bool:
+        """Tell whether nobody has attempted these items."""
+        return not any([(await self.seen(one)).attempts or await self.history(one) for one in work_ids])
 
     async def history(self, work_id: int) -> list[Attempt]:
         """Return the attempts of a work item that have ended."""
@@ -218,12 +222,19 @@ def ended(
     trigger: Trigger = Trigger.DELIVERY,
     handler: HandlerName = ONE,
     in_lane: bool = True,
+    behind: int | None = None,
 ) -> Settlement:
     """Return the end of an attempt that took a second."""
     outcome = AttemptOutcome.SUCCEEDED if error is None else AttemptOutcome.FAILED
     trace = error and f"Traceback: {error}"
     attempt = Attempt(number, trigger, after_noon(at) - SECOND, after_noon(at), outcome, error, trace)
-    return Settlement(work_id, handler, worker, attempt, state, after_noon(due), in_lane, holds_lane)
+    due_at = after_noon(due)
+    return Settlement(work_id, handler, worker, attempt, state, due_at, in_lane, holds_lane, behind=behind)
+
+
+def going_on(work_id: int, behind: int, *, worker: WorkerId = A, until: timedelta = LEASE) -> FollowerClaim:
+    """Return the claim of a follower that runs now."""
+    return FollowerClaim(work_id, behind, Lease(worker, after_noon(until)))
 
 
 def after_noon(passed: timedelta) -> datetime:

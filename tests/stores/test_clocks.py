@@ -172,3 +172,14 @@ async def test_the_work_of_a_paused_handler_follows_the_clock_too(opened: Opened
 
     assert (await opened.seen(work_id)).due_at == after_noon(-DAY)
     assert await opened.claimed(now=-DAY) == [work_id]
+
+
+async def test_a_refused_result_says_nothing_about_the_clock(opened: Opened) -> None:
+    """What waits does not move when a claim comes with the right time."""
+    waits, other = await opened.items(2, claim=True)
+    await opened.settle(ended(waits, WAITING, error="x", due=HOUR), ended(other))
+
+    assert await opened.settle(ended(other, at=DAY)) == [False]
+
+    assert await claimed(opened, now=SECOND, steady=SECOND) == []
+    assert (await opened.seen(waits)).due_at == after_noon(HOUR)

@@ -2,10 +2,11 @@
 
 import asyncio
 import random
+from typing import NamedTuple
 
 import pytest
 
-from receiver.core.claims import ClaimLimits, HandlerClaim, Lease
+from receiver.core.claims import ClaimLimits, FollowerClaim, HandlerClaim, Lease, WorkItem
 from receiver.core.ports.queue import WorkQueue
 from receiver.core.types import WorkerId, WorkState
 from receiver.core.work import NewWork
@@ -57,7 +58,7 @@ async def test_of_several_in_one_batch_the_first_heads_the_lane(
 
 
 async def test_lanes_in_one_batch_are_apart(opened: Opened) -> None:
-    """Each lane has its own head, and an item without a lane waits for none."""
+    """Each lane has its own head with its followers, and an item without a lane waits for none."""
     await opened.add(*[delivery(str(n)) for n in range(6)])
     batch = await opened.queue.routing_batch(limit=6, max_bytes=MUCH)
     lanes = ["a", "b", None, "a", "b", None]
@@ -65,10 +66,9 @@ async def test_lanes_in_one_batch_are_apart(opened: Opened) -> None:
 
     ids = await opened.queue.route(batch, work, lease=Lease(A, AFTER), now=NOON)
 
-    assert ids is not None
-    states = [one.state for one in reversed(await opened.work())]
-    assert states == [RUNNING, RUNNING, RUNNING, QUEUED, QUEUED, RUNNING]
-    assert [work_id is None for work_id in ids] == [False, False, False, True, True, False]
+    made = list(reversed(await opened.work()))
+    assert [one.state for one in made] == [RUNNING, RUNNING, RUNNING, QUEUED, QUEUED, RUNNING]
+    assert list(ids or ()) == [one.id for one in made]
 
 
 async def test_a_lane_goes_on_in_the_next_batch(opened: Opened) -> None:
@@ -255,46 +255,70 @@ async def test_a_late_result_does_not_move_the_lane(opened: Opened) -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 async def test_workers_that_race_keep_every_lane_in_order(opened: Opened, seed: int) -> None:
-    """Two connections route, claim, fail, return and settle in any order."""
+    """Two connections route, claim, fail, return and settle in any order, some of them as followers."""
     rng = random.Random(seed)
     await opened.add(*[delivery(str(n)) for n in range(60)])
     runs: dict[str, list[int]] = {}
     now: set[str] = set()
 
-    async def run(queue: WorkQueue, worker: WorkerId, held: dict[int, tuple[str, int, int]]) -> None:
-        work_id, (lane, seq, number) = held.popitem()
+    async def run(queue: WorkQueue, worker: WorkerId, items: list[Ready]) -> list[Ready]:
+        """Run an item and some of its followers; return the followers that run next."""
+        count = rng.randint(1, len(items))
+        head, lane = items[0], items[0].lane
         assert lane not in now, "two of one lane run at one time"
         now.add(lane)
         await asyncio.sleep(0)
         now.remove(lane)
         deed = rng.choice(["done", "done", "dead", "again", "back"])
-        if deed in ("done", "dead"):
-            runs.setdefault(lane, []).append(seq)
         if deed == "back":
-            await queue.release_leases([work_id], worker, now=NOON)
-            return
-        state = {"done": DONE, "dead": DEAD, "again": WAITING}[deed]
-        end = ended(work_id, state, worker=worker, number=number, at=MICROSECOND * 0)
-        assert list(await queue.settle([end])) == [True]
+            await queue.release_leases([head.id], worker, now=NOON)
+            return []
+        states = [DONE] * (count - 1) + [{"done": DONE, "dead": DEAD, "again": WAITING}[deed]]
+        runs.setdefault(lane, []).extend(one.seq for one, state in zip(items, states) if state is not WAITING)  # noqa: B905
+        ends = [
+            ended(one.id, state, worker=worker, number=one.number, at=MICROSECOND * 0, behind=behind)
+            for one, state, behind in zip(items, states, [None, *[head.id] * (count - 1)])  # noqa: B905
+        ]
+        next_ones = items[count:] if deed == "done" and rng.random() < 0.5 else []
+        claims = [FollowerClaim(one.id, head.id, Lease(worker, AFTER)) for one in next_ones[:1]]
+        assert list(await queue.settle(ends, claims)) == [True] * (len(ends) + len(claims))
+        return next_ones
 
     async def work(queue: WorkQueue, worker: WorkerId) -> None:
         lease = Lease(worker, AFTER)
         for _ in range(1_000):
-            held: dict[int, tuple[str, int, int]] = {}
+            held: list[list[Ready]] = []
             batch = await queue.routing_batch(limit=rng.randint(1, 9), max_bytes=MUCH)
             if batch.deliveries:
                 new = [NewWork(one.seq, ONE, lane=f"lane-{one.seq % 4}") for one in batch.deliveries]
                 made = await queue.route(batch, new, lease=lease, now=NOON) or []
-                held |= {work_id: (f"{one.lane}", one.seq, 1) for work_id, one in zip(made, new) if work_id}  # noqa: B905 - none if another was first
-            items = await queue.claim(
-                [HandlerClaim(ONE)], ClaimLimits(rng.randint(1, 4), MUCH), lease=lease, now=NOON
-            )
-            held |= {one.id: (f"lane-{one.source.seq % 4}", one.source.seq, one.attempt) for one in items}
+                ours = [Ready(work_id, f"{one.lane}", one.seq, 1) for work_id, one in zip(made, new) if work_id]  # noqa: B905 - none if another was first
+                held += [
+                    [one for one in ours if one.lane == lane] for lane in dict.fromkeys(one.lane for one in ours)
+                ]
+            claimant = HandlerClaim(ONE, followers=rng.random() < 0.5)
+            items = await queue.claim([claimant], ClaimLimits(rng.randint(1, 9), MUCH), lease=lease, now=NOON)
+            held += [[ready(one) for one in (item, *item.followers)] for item in items]
             while held:
-                await run(queue, worker, held)
+                items_left = await run(queue, worker, held.pop(rng.randrange(len(held))))
+                held += [items_left] if items_left else []
             if not await opened.reports.count_unfinished():
                 return
 
     await soon(asyncio.gather(work(opened.queue, A), work(opened.other, B), work(opened.other, WorkerId("c"))))
 
     assert runs == {f"lane-{n}": [seq for seq in range(1, 61) if seq % 4 == n] for n in range(4)}
+
+
+class Ready(NamedTuple):
+    """An item that a worker may run."""
+
+    id: int
+    lane: str
+    seq: int
+    number: int
+
+
+def ready(item: WorkItem) -> Ready:
+    """Return a claimed item."""
+    return Ready(item.id, f"lane-{item.source.seq % 4}", item.source.seq, item.attempt)

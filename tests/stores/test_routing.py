@@ -108,7 +108,7 @@ async def test_only_what_asks_for_it_is_claimed(opened: Opened) -> None:
 
 
 async def test_what_is_not_claimed_for_whatever_reason_has_no_id(opened: Opened) -> None:
-    """The router must not run items that are held, queued, paused or disabled."""
+    """The router must not run items that are held, paused or disabled, nor what is queued behind one of those."""
     paused, disabled = HandlerName("paused"), HandlerName("disabled")
     await opened.controls.switch(paused, HandlerSwitch.PAUSED)
     await opened.controls.switch(disabled, HandlerSwitch.DISABLED)
@@ -119,7 +119,8 @@ async def test_what_is_not_claimed_for_whatever_reason_has_no_id(opened: Opened)
         NewWork(seq, ONE, hold=Hold(AFTER, AFTER)),
         NewWork(seq, TWO, lane="l"),
         NewWork(seq, TWO, lane="l"),
-        NewWork(seq, paused),
+        NewWork(seq, paused, lane="l"),
+        NewWork(seq, paused, lane="l"),
         NewWork(seq, disabled),
         NewWork(seq, ONE),
     ]
@@ -128,9 +129,9 @@ async def test_what_is_not_claimed_for_whatever_reason_has_no_id(opened: Opened)
 
     assert ids is not None
     made = (await opened.reports.detail(DeliveryKey("k"))).work
-    assert [one.state for one in made] == [HELD, RUNNING, QUEUED, WAITING, SKIPPED, RUNNING]
-    assert list(ids) == [None, made[1].id, None, None, None, made[5].id]
-    assert [one.attempts for one in made] == [0, 1, 0, 0, 0, 1]
+    assert [one.state for one in made] == [HELD, RUNNING, QUEUED, WAITING, QUEUED, SKIPPED, RUNNING]
+    assert list(ids) == [None, made[1].id, made[2].id, None, None, None, made[6].id]
+    assert [one.attempts for one in made] == [0, 1, 0, 0, 0, 0, 1]
 
 
 async def test_of_two_workers_one_routes(opened: Opened) -> None:

@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from receiver.core.claims import FollowerClaim, Lease
 from receiver.core.types import AttemptOutcome, HandlerSwitch, Trigger, WorkState
 from receiver.core.work import Attempt, Hold, RecordedRun
 from receiver.core.work_states import MOVES, Cause
@@ -85,11 +86,18 @@ async def disable(opened: Opened, work_id: int, other: int) -> None:
     await opened.claim(B)
 
 
+async def follow(opened: Opened, work_id: int, other: int) -> None:
+    """End the other one, and claim this one behind it."""
+    await opened.settle(ended(other), followers=[FollowerClaim(work_id, other, Lease(A, AFTER))])
+
+
 ACTS: Mapping[Cause, Callable[[Opened, int, int], Awaitable[object]]] = {
     Cause.HOLD_ENDED: lambda opened, one, other: opened.queue.release(one, now=NOON, note="over"),
     Cause.HOLD_ENDED_IN_LANE: lambda opened, one, other: opened.queue.release(one, now=NOON, note="over"),
     Cause.LANE_FREED: lambda opened, one, other: opened.controls.bury([other], "not wanted", now=NOON),
     Cause.CLAIMED: lambda opened, one, other: opened.claim(B),
+    Cause.FOLLOWED: follow,
+    Cause.SUCCEEDED_BEHIND: lambda opened, one, other: opened.settle(ended(other), ended(one, behind=other)),
     Cause.SUCCEEDED: lambda opened, one, other: opened.settle(ended(one)),
     Cause.FAILED: lambda opened, one, other: opened.settle(ended(one, WAITING, error="no")),
     Cause.FAILED_FOR_GOOD: lambda opened, one, other: opened.settle(ended(one, DEAD, error="no")),
@@ -101,6 +109,7 @@ ACTS: Mapping[Cause, Callable[[Opened, int, int], Awaitable[object]]] = {
     Cause.BURIED: lambda opened, one, other: opened.controls.bury([one], "not wanted", now=NOON),
 }
 IN_LANE = (Cause.HOLD_ENDED_IN_LANE, Cause.LANE_FREED, Cause.RETRIED_IN_LANE)
+BEHIND = (Cause.FOLLOWED, Cause.SUCCEEDED_BEHIND)
 
 
 async def prepare(opened: Opened, before: WorkState, cause: Cause) -> tuple[int, int]:
@@ -109,10 +118,23 @@ async def prepare(opened: Opened, before: WorkState, cause: Cause) -> tuple[int,
         (one,) = await opened.items(1, claim=True, lane=LANE)
         await opened.settle(ended(one, DEAD, error="no", holds_lane=True))
         return one, 0
+    if cause in BEHIND:
+        return await prepare_behind(opened, before)
     if cause not in IN_LANE:
         return await opened.in_state(before), 0
     one = await opened.in_state(before, lane=LANE)
     (other,) = [one - 1] if before is QUEUED else await opened.items(1, lane=LANE)
+    return one, other
+
+
+async def prepare_behind(opened: Opened, before: WorkState) -> tuple[int, int]:
+    """Bring an item into a state, and let another one run: in the same lane, unless this one is the head there."""
+    if before is QUEUED:
+        other, one = await opened.items(2, claim=True, lane=LANE)
+        return one, other
+    one = await opened.in_state(before, lane=LANE)
+    (other,) = await opened.items(1, claim=True, lane=None if before in (WAITING, RUNNING) else LANE)
+    assert await opened.states(other) == [RUNNING]
     return one, other
 
 

@@ -1,6 +1,6 @@
 """Claiming and settling in a store in memory."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from itertools import compress, takewhile
 
@@ -58,20 +58,20 @@ class MemoryClaims(MemoryFace):
         self, settlements: Sequence[Settlement], followers: Sequence[FollowerClaim] = ()
     ) -> Sequence[bool]:
         """Record attempts and move their work items where the worker still has the lease."""
-        ended: list[int] = []
+        succeeded: set[int] = set()
         settled = []
         for one in settlements:
-            settled.append(self._settle(one, ended))
-            if settled[-1]:
-                ended.append(one.work_id)
-        claimed = [self._follow(one, ended) for one in followers]
-        if settlements:
-            now = max(one.attempt.ended_at for one in settlements)
+            settled.append(self._settle(one, succeeded))
+            if settled[-1] and one.state is WorkState.DONE:
+                succeeded.add(one.work_id)
+        claimed = [self._follow(one, succeeded) for one in followers]
+        if recorded := list(compress(settlements, settled)):
+            now = max(one.attempt.ended_at for one in recorded)
             self.state.note_time(now)
-            self.state.free_lanes(ended, now)
-            for one in compress(settlements, settled):
+            self.state.free_lanes([one.work_id for one in recorded], now)
+            for one in recorded:
                 self._count(one.work_id, one.attempt, now)
-            for work in later_work(compress(settlements, settled)):
+            for work in later_work(recorded):
                 self.state.make(work, None, now)
             self.state.changes.set()
         return [*settled, *claimed]
@@ -167,24 +167,24 @@ class MemoryClaims(MemoryFace):
             followers=tuple(self._item(one) for one in followers),
         )
 
-    def _follow(self, follower: FollowerClaim, ended: Sequence[int]) -> bool:
+    def _follow(self, follower: FollowerClaim, succeeded: Collection[int]) -> bool:
         row = self.state.work.get(follower.work_id)
-        if row is None or follower.behind not in ended or not row.follows():
+        if row is None or follower.behind not in succeeded or not row.follows():
             return False
         row.move(Cause.FOLLOWED)
         row.lease(follower.lease.worker, follower.lease.until, started=follower.started)
         return True
 
-    def _settle(self, settlement: Settlement, ended: Sequence[int]) -> bool:
+    def _settle(self, settlement: Settlement, succeeded: Collection[int]) -> bool:
         row = self.state.work.get(settlement.work_id)
         if row is None:
             return False
         if settlement.behind is not None:
-            if settlement.behind not in ended or not row.follows():
+            if settlement.behind not in succeeded or not row.follows():
                 return False
             if settlement.state is WorkState.DONE:
                 row.move(Cause.SUCCEEDED_BEHIND)
-                row.attempts = 1
+                row.attempts, row.last_error = 1, None
                 row.history.append(settlement.attempt)
                 return True
             row.move(Cause.FOLLOWED)

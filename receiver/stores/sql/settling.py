@@ -111,7 +111,11 @@ class SettlingAlgorithm:
                 holders.pop(one.work_id, None)
                 left.discard(one.work_id)
                 ended |= {one.work_id} if one.state is WorkState.DONE else set()
-        return held, [follows(one) for one in followers]
+        claimed = []
+        for follower in followers:
+            claimed.append(follows(follower))
+            left.discard(follower.work_id)
+        return held, claimed
 
     def promote(self, connection: SqlConnection, work_ids: Sequence[int], now: datetime) -> None:
         """Make due what comes next in the lanes of these items, where no other item heads the lane.

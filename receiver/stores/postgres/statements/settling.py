@@ -20,7 +20,7 @@ _FOLLOWS = f"id = ANY(:ids) AND {by_id_in(WorkState.QUEUED)} AND attempts = 0"
 
 FOLLOWERS_LEFT = f"SELECT id FROM work_items WHERE {_FOLLOWS} ORDER BY id FOR UPDATE"
 
-FINISH_FOLLOWERS = f"UPDATE work_items SET state = 'done', attempts = 1 WHERE {_FOLLOWS}"
+FINISH_FOLLOWERS = f"UPDATE work_items SET state = 'done', attempts = 1, last_error = NULL WHERE {_FOLLOWS}"
 
 FOLLOW = f"""
 UPDATE work_items SET

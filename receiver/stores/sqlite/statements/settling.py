@@ -17,7 +17,7 @@ _FOLLOWS = "id IN (SELECT value FROM json_each(:ids)) AND state = 'queued' AND a
 
 FOLLOWERS_LEFT = f"SELECT id FROM work_items WHERE {_FOLLOWS}"
 
-FINISH_FOLLOWERS = f"UPDATE work_items SET state = 'done', attempts = 1 WHERE {_FOLLOWS}"
+FINISH_FOLLOWERS = f"UPDATE work_items SET state = 'done', attempts = 1, last_error = NULL WHERE {_FOLLOWS}"
 
 FOLLOW = f"""
 UPDATE work_items SET
