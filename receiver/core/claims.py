@@ -143,7 +143,9 @@ class Settlement(NamedTuple):
     later: tuple[LaterWork, ...] = ()
     """What is made in the same transaction, if the item is DONE now and its worker still had the lease."""
     behind: int | None = None
-    """The item under a lease whose follower this one was. That item is settled by the same call, as DONE."""
+    """The item under a lease whose follower this one was. The same call settles that item, as DONE, and no other
+    attempt at it.
+    """
 
 
 class FollowerClaim(NamedTuple):

@@ -20,6 +20,7 @@ _ONE_BY_ONE = timedelta(minutes=1)
 """After a death. A process that dies of a follower may die before the store knows that it ran, and then the head
 has the blame. Without followers the next death has the right one."""
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
+_NO_ITEM = 0
 
 
 class LaneRuns:
@@ -37,6 +38,7 @@ class LaneRuns:
         self._off: Collection[HandlerName] = ()
         self._runs: set[LaneRun] = set()
         """Those with followers that wait."""
+        self._by_head: dict[int, LaneRun] = {}
 
     def note_death(self, now: datetime) -> None:
         """Let no item have followers for a while. `now` is on the steady clock."""
@@ -51,7 +53,7 @@ class LaneRuns:
 
     def begin(self, head: Claimed, followers: Iterable[Claimed]) -> Claimed:
         """Return a claimed item that the followers will follow."""
-        run = LaneRun(head.item.id, followers)
+        run = self._by_head[head.item.id] = LaneRun(head.item.id, followers)
         self._runs.add(run)
         return head._replace(run=run)
 
@@ -88,12 +90,21 @@ class LaneRuns:
         for run in list(self._runs):
             self._stop(run)
 
+    def lost(self, work_ids: Iterable[int]) -> None:
+        """Let no result of a run count whose head is one of these: they are claimed anew."""
+        self.stop_all(off=self._off)
+        for work_id in work_ids:
+            if (run := self._by_head.pop(work_id, None)) is not None:
+                run.head = _NO_ITEM
+
     def withdrawn(self, items: Iterable[Claimed]) -> None:
         """Stop the runs of items that were ready and will not run."""
         for one in items:
             if one.run is not None:
                 one.run.begun.pop()  # only the last one can be ready
                 self._stop(one.run)
+                if not one.run.begun:
+                    self._by_head.pop(one.run.head, None)
 
     def to_record(
         self, results: Sequence[tuple[Settlement, LaneRun | None]]
@@ -115,10 +126,10 @@ class LaneRuns:
             settlements.append(settlement if is_head else settlement._replace(behind=run.head))
         claims: dict[FollowerClaim, LaneRun] = {}
         for head, run in heads.items():
+            self._by_head.pop(head, None)
             if run.begun and (following := run.begun[0]) in self._leases:
                 started = following == run.started and self._leases.marks
                 claims[FollowerClaim(following, head, self._leases.new_lease(), started)] = run
-                run.head = following
         return settlements, claims
 
     async def recorded(self, claims: Iterable[tuple[FollowerClaim, LaneRun, bool]]) -> None:
@@ -128,10 +139,14 @@ class LaneRuns:
             if not is_claimed:
                 self._stop(run)
                 unwanted += [one.item.id for one in self._ready.withdraw(partial(_belongs, run))]
-            elif claim.work_id not in self._leases:
+                continue
+            run.head = claim.work_id  # not before: what was not claimed must not end another attempt at it
+            if claim.work_id not in self._leases:
                 unwanted.append(claim.work_id)
-            elif run.started == claim.work_id and not claim.started:
-                self._leases.note_start(claim.work_id)  # the store could not note it before it was claimed
+                continue
+            self._by_head[run.head] = run
+            if run.started == run.head and not claim.started:
+                self._leases.note_start(run.head)  # the store could not note it before it was claimed
         await self._leases.release(unwanted)
 
     def _stop(self, run: LaneRun) -> None:

@@ -291,7 +291,7 @@ class Worker:
         together = work.together()
         # They wait here already if others had them meanwhile. The older claim holds nothing any more.
         if again := {one.item.id for one in together if one.item.id in self._leases}:
-            self._lanes.stop_all()
+            self._lanes.lost(again)
             self._lanes.withdrawn(self._ready.withdraw(lambda one: one.item.id in again))
         self._leases.add(together, lease)
         read = work.replaced(self._reader.read(together))

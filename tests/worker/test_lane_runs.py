@@ -11,6 +11,7 @@ from receiver.core.work import NewWork
 from receiver.errors import StoreError
 from receiver.events import Event
 from tests.doubles import NOON, delivery, eventually, turns
+from tests.stores.opened import ended
 from tests.worker.worker_bench import MINUTE, OTHER, SECOND, WorkerBench
 
 DONE, DEAD, QUEUED = WorkState.DONE, WorkState.DEAD, WorkState.QUEUED
@@ -353,3 +354,27 @@ async def test_no_followers_for_a_minute_after_a_death(bench: WorkerBench) -> No
         await lane.add("def")
         assert bench.store.called.count("settle") == settled + 4
     assert bench.ran == list("xabcdef")
+
+
+async def test_the_result_of_a_follower_that_was_not_claimed_ends_no_other_attempt(bench: WorkerBench) -> None:
+    """The lease of its head was lost. Another worker ends the head, and this one claims the follower anew."""
+    lane = Lane(bench)
+    lane.gates = {key: asyncio.Event() for key in "ab"}
+    async with bench.working():
+        await lane.show_quickness()
+        await lane.add("abc")
+        (a,) = await bench.work("a")
+        bench.store.state.work[a.id].worker = OTHER
+        lane.gates["a"].set()
+        await turns()
+        assert bench.ran == list("ab")
+        number = bench.store.state.work[a.id].attempts
+        await bench.store.settle([ended(a.id, worker=OTHER, number=number)])
+        await bench.after(SECOND)
+        assert bench.ran == list("abb")
+
+        first, lane.gates["b"] = lane.gates["b"], asyncio.Event()
+        first.set()
+        await turns()
+        assert await lane.states("abc") == [DONE, DONE, DONE]
+    assert bench.ran == list("abbc")

@@ -197,9 +197,15 @@ class Claims:
             fresh = takewhile(lambda row: row[2] == 0 and taken.take(row[3]), of_lane)
             behind[head] = [work_id for _, work_id, *_ in fresh]
         ids = [work_id for followers in behind.values() for work_id in followers]
-        found = {item.id: item for item in self._items(connection, ids)}  # all: nobody prunes what is queued
+        found = {item.id: item for item in self._items(connection, ids)}
         return [
-            one._replace(followers=tuple([found[work_id] for work_id in behind.get(one.id, ())])) for one in items
+            one._replace(
+                # An operator may have buried one meanwhile, and it may be pruned.
+                followers=tuple(
+                    [found[work_id] for work_id in takewhile(found.__contains__, behind.get(one.id, ()))]
+                )
+            )
+            for one in items
         ]
 
     def _items(self, connection: SqlConnection, ids: Sequence[int]) -> list[WorkItem]:
