@@ -370,11 +370,14 @@ async def test_the_result_of_a_follower_that_was_not_claimed_ends_no_other_attem
         assert bench.ran == list("ab")
         number = bench.store.state.work[a.id].attempts
         await bench.store.settle([ended(a.id, worker=OTHER, number=number)])
+        first, lane.gates["b"] = lane.gates["b"], asyncio.Event()
         await bench.after(SECOND)
         assert bench.ran == list("abb")
 
-        first, lane.gates["b"] = lane.gates["b"], asyncio.Event()
         first.set()
         await turns()
-        assert await lane.states("abc") == [DONE, DONE, DONE]
+        assert await lane.states("abc") == [DONE, RUNNING, QUEUED]
+        lane.gates["b"].set()
+        await turns()
+        assert await lane.states("abc") == [DONE] * 3
     assert bench.ran == list("abbc")
