@@ -133,19 +133,20 @@ class LaneRuns:
         return settlements, claims
 
     async def recorded(self, claims: Iterable[tuple[FollowerClaim, LaneRun, bool]]) -> None:
-        """Take note of which followers were claimed. What was withdrawn meanwhile is given back."""
+        """Take note of which followers were claimed. What was withdrawn meanwhile is given back.
+
+        One that was refused may be ours nevertheless: the store may have lost its answer to an earlier try.
+        """
         unwanted: list[int] = []
         for claim, run, is_claimed in claims:
+            run.head = claim.work_id
+            self._by_head[run.head] = run
             if not is_claimed:
                 self._stop(run)
                 unwanted += [one.item.id for one in self._ready.withdraw(partial(_belongs, run))]
-                continue
-            run.head = claim.work_id  # not before: what was not claimed must not end another attempt at it
-            if claim.work_id not in self._leases:
-                unwanted.append(claim.work_id)
-                continue
-            self._by_head[run.head] = run
-            if run.started == run.head and not claim.started:
+            elif run.head not in self._leases:
+                unwanted.append(run.head)
+            elif run.started == run.head and not claim.started:
                 self._leases.note_start(run.head)  # the store could not note it before it was claimed
         await self._leases.release(unwanted)
 

@@ -193,6 +193,23 @@ async def test_a_lane_runs_on_while_the_store_is_away(bench: WorkerBench) -> Non
     assert bench.ran == list("abcd")
 
 
+async def test_an_answer_of_the_store_may_be_lost(bench: WorkerBench) -> None:
+    """It has recorded the results and claimed the follower that runs. Nothing runs twice."""
+    lane = Lane(bench)
+    lane.gates["b"] = asyncio.Event()
+    async with bench.working():
+        await lane.show_quickness()
+        bench.store.losing["settle"] = StoreError("the answer is lost")
+        await lane.add("abc")
+        bench.store.losing.clear()
+        await bench.after(SECOND)
+        lane.gates["b"].set()
+        await bench.after(SECOND)
+
+        assert await lane.states("abc") == [DONE] * 3
+    assert bench.ran == list("abc")
+
+
 async def test_nothing_follows_what_has_lost_its_lease(bench: WorkerBench) -> None:
     """Another worker may run the lane by now."""
     lane = Lane(bench)

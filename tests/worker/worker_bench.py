@@ -34,6 +34,8 @@ class Faulty(MemoryStore):
     def __init__(self) -> None:
         super().__init__()
         self.failing: dict[str, Exception] = {}
+        self.losing: dict[str, Exception] = {}
+        """What is raised although the call did its work."""
         self.called: list[str] = []
 
     def _fail(self, name: str) -> None:
@@ -58,7 +60,10 @@ class Faulty(MemoryStore):
     ) -> Sequence[bool]:
         """Settle, unless it fails."""
         self._fail("settle")
-        return await super().settle(settlements, followers)
+        settled = await super().settle(settlements, followers)
+        if "settle" in self.losing:
+            raise self.losing["settle"]
+        return settled
 
     async def mark_started(self, work_ids: Sequence[int], worker: WorkerId) -> None:
         """Mark, unless it fails."""
