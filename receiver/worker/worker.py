@@ -101,7 +101,6 @@ class Worker:
         )
         if trial is not None:
             trial.begin(max([MAX_UNHANDLED, *(queue.most for queue in self._ready)]))
-            self._lanes.note_death(clock.steady())
         self._settling = ResultSettler(
             queue, clock, self._leases, self._lanes, rng, self._ready, self._settled, store
         )
