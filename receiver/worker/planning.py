@@ -8,11 +8,9 @@ from typing import NamedTuple
 from receiver.core.claims import RoutingBatch
 from receiver.core.deliveries import StoredDelivery
 from receiver.core.ports.queue import RoutingQueue
-from receiver.core.types import HandlerName
 from receiver.core.work import NewWork
 from receiver.events import EVENT_CLASSES, Event
 from receiver.routing import Handler, Router
-from receiver.routing.policies import Batch
 from receiver.routing.wanted import wants_type
 from receiver.worker.drift_log import DriftLogger
 from receiver.worker.fanout import TRIGGERS, RoutedEvent, read_to_route, wants
@@ -132,7 +130,6 @@ class RoutingPlanner:
         startable = {id(queue): queue.startable for queue in self._ready}
         startable_in_all = self._ready.startable
         work: list[NewWork] = []
-        batched: dict[tuple[HandlerName, Batch], list[int]] = {}  # places of claimed items
         for match in matches:
             handler = match.handler
             queue = id(self._ready[handler.name])
@@ -143,15 +140,10 @@ class RoutingPlanner:
             claimable[queue] -= claim
             startable[queue] -= starts
             startable_in_all -= starts
-            if claim and handler.batch is not None and not refused:
-                batched.setdefault((handler.name, handler.batch), []).append(len(work))
             hold = None if refused or handler.after_pages is None else self._holds.hold(handler, match.stored)
             trigger = TRIGGERS[match.stored.delivery.origin]
             lane = None if refused else self._lane(match)
             work.append(NewWork(match.stored.seq, handler.name, claim, starts, lane, hold, trigger))
-        for (name, batch), places in batched.items():
-            for place in places[: self._ready.starting_in_batches(name, batch, len(places))]:
-                work[place] = work[place]._replace(starts=True)
         return work
 
     def _wants(self, handler: Handler, stored: StoredDelivery, routed: RoutedEvent) -> bool:

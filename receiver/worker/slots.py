@@ -172,13 +172,6 @@ class ReadyQueues:
         else:
             queue.calls.append((claimed,))
 
-    def starting_in_batches(self, handler: HandlerName, batch: Batch, count: int) -> int:
-        """Return how many of so many more items of a handler would start at once, as they complete a batch."""
-        incomplete = self._batches.get(handler)
-        gathered = 0 if incomplete is None else len(incomplete.items)
-        complete = min((gathered + count) // batch.size, self._by_handler[handler].startable)
-        return max(0, complete * batch.size - gathered)
-
     def start_next(self) -> HandlerCall | None:
         """Take the next call that has a slot, from each queue in its turn; return None if there is none."""
         for _ in range(len(self._queues)):

@@ -63,25 +63,6 @@ async def test_no_more_calls_run_at_one_time_than_allowed(bench: WorkerBench) ->
     assert await bench.store.count_unfinished() == 0
 
 
-async def test_full_batches_are_routed_as_started(bench: WorkerBench) -> None:
-    """Only what lingers needs a call of its own. A death finds all of them started."""
-    calls: list[list[bool]] = []
-
-    @bench.handler(batch=3, linger=SECOND)
-    async def handler(events: list[Event]) -> None:
-        calls.append([one.started for one in bench.store.state.work.values() if one.state is WorkState.RUNNING])
-
-    await bench.add(*[delivery(str(n)) for n in range(7)])
-    async with bench.working():
-        await turns()
-        assert calls == [[True] * 6 + [False]] * 2
-        assert "mark_started" not in bench.store.called
-
-        await bench.after(SECOND)
-        assert calls[2] == [True]
-        assert bench.store.called.count("mark_started") == 1
-
-
 async def test_a_batch_gathers_while_another_one_runs(bench: WorkerBench) -> None:
     """It is full when its turn comes, although its items came one by one."""
     calls: list[int] = []

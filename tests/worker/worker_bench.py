@@ -65,11 +65,6 @@ class Faulty(MemoryStore):
             raise self.losing["settle"]
         return settled
 
-    async def mark_started(self, work_ids: Sequence[int], worker: WorkerId) -> None:
-        """Mark, unless it fails."""
-        self._fail("mark_started")
-        await super().mark_started(work_ids, worker)
-
     async def make_run(self, run: DueRun, *, now: datetime) -> RunOutcome:
         """Make a run, unless it fails."""
         self._fail("make_run")
