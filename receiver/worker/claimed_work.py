@@ -1,6 +1,6 @@
 """What a worker has claimed: items that may run at once, and their followers."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import chain, islice
 from typing import NamedTuple
 
@@ -8,7 +8,7 @@ from receiver.core.claims import ClaimLimits, WorkItem
 from receiver.core.rules import MAX_FOLLOWERS, refusal
 from receiver.core.types import HandlerName
 from receiver.core.work import NewWork
-from receiver.routing import Handler, Router
+from receiver.routing import Router
 from receiver.worker.attempts import Claimed
 from receiver.worker.planning import HandlerMatch
 
@@ -49,9 +49,9 @@ def from_route(
     work: Sequence[NewWork],
     matches: Sequence[HandlerMatch],
     *,
-    may_follow: Callable[[Handler], bool],
+    with_followers: Collection[HandlerName],
 ) -> ClaimedWork:
-    """Return what was claimed as it was routed, with the followers of handlers that may have some."""
+    """Return what was claimed as it was routed, for these handlers with followers."""
     claimed: list[Claimed] = []
     followers: dict[int, list[Claimed]] = {}
     started: list[int] = []
@@ -66,6 +66,6 @@ def from_route(
             claimed.append(one)
             if new.starts:
                 started.append(work_id)
-        elif may_follow(match.handler) and len(followers.setdefault(head, [])) < MAX_FOLLOWERS:
+        elif new.handler in with_followers and len(followers.setdefault(head, [])) < MAX_FOLLOWERS:
             followers[head].append(one)
     return ClaimedWork(claimed, followers, frozenset(started))

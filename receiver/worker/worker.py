@@ -5,7 +5,6 @@ import random
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any
 
 from receiver.core.claims import ClaimLimits, HandlerClaim, Lease
@@ -262,8 +261,9 @@ class Worker:
         ids = await self._queue.route(planned.batch, work, lease=lease, now=self._clock.now())
         if ids is None:
             return True  # another worker was first; there may be more behind
-        may_follow = partial(self._lanes.allows, now=self._clock.steady())
-        self._add(from_route(ids, work, matches, may_follow=may_follow), lease)
+        steady = self._clock.steady()
+        with_followers = {one.name for one in self._handlers if self._lanes.allows(one, steady)}
+        self._add(from_route(ids, work, matches, with_followers=with_followers), lease)
         return True
 
     async def _wait_for_work(self, claims: Sequence[HandlerClaim], stop: asyncio.Event) -> None:
