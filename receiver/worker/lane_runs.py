@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from receiver.core.claims import FollowerClaim, Settlement
+from receiver.core.clock import Clock
 from receiver.core.rules import Succeeded
 from receiver.core.types import HandlerName
 from receiver.routing import Handler
@@ -21,6 +22,7 @@ _ONE_BY_ONE = timedelta(minutes=1)
 has the blame. Without followers the next death has the right one."""
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 _NO_ITEM = 0
+"""The head of a run whose results do not count any more. The store refuses what is behind it."""
 
 
 class LaneRuns:
@@ -30,9 +32,10 @@ class LaneRuns:
     All followers are leased here. In the store the lease of the head keeps the lane for them.
     """
 
-    def __init__(self, ready: ReadyQueues, leases: Leases) -> None:
+    def __init__(self, ready: ReadyQueues, leases: Leases, clock: Clock) -> None:
         self._ready = ready
         self._leases = leases
+        self._clock = clock
         self._died_at = _LONG_AGO
         self._quick: set[HandlerName] = set()
         self._off: Collection[HandlerName] = ()
@@ -40,13 +43,13 @@ class LaneRuns:
         """Those with followers that wait."""
         self._by_head: dict[int, LaneRun] = {}
 
-    def note_death(self, now: datetime) -> None:
-        """Let no item have followers for a while. `now` is on the steady clock."""
-        self._died_at = now
+    def note_death(self) -> None:
+        """Let no item have followers for a while."""
+        self._died_at = self._clock.steady()
 
-    def allows(self, handler: Handler, now: datetime) -> bool:
+    def allows(self, handler: Handler) -> bool:
         """Tell whether an item of this handler may have followers. Its last attempt was quick."""
-        if handler.name not in self._quick or now - self._died_at < _ONE_BY_ONE:
+        if handler.name not in self._quick or self._clock.steady() - self._died_at < _ONE_BY_ONE:
             return False
         one_by_one = handler.lane is None or handler.batch is not None or handler.rate is not None
         return not one_by_one and sum([len(run.waiting) for run in self._runs]) < _ENOUGH
@@ -127,7 +130,7 @@ class LaneRuns:
         claims: dict[FollowerClaim, LaneRun] = {}
         for head, run in heads.items():
             self._by_head.pop(head, None)
-            if run.begun and (following := run.begun[0]) in self._leases:
+            if head != _NO_ITEM and run.begun and (following := run.begun[0]) in self._leases:
                 started = following == run.started and self._leases.marks
                 claims[FollowerClaim(following, head, self._leases.new_lease(), started)] = run
         return settlements, claims
@@ -140,10 +143,13 @@ class LaneRuns:
         unwanted: list[int] = []
         for claim, run, is_claimed in claims:
             run.head = claim.work_id
-            self._by_head[run.head] = run
+            if run.begun:
+                self._by_head[run.head] = run
             if not is_claimed:
                 self._stop(run)
-                unwanted += [one.item.id for one in self._ready.withdraw(partial(_belongs, run))]
+                withdrawn = self._ready.withdraw(partial(_belongs, run))
+                self.withdrawn(withdrawn)
+                unwanted += [one.item.id for one in withdrawn]
             elif run.head not in self._leases:
                 unwanted.append(run.head)
             elif run.started == run.head and not claim.started:

@@ -94,7 +94,7 @@ class Worker:
         self._holds = Holds(queue, router, clock)
         drift = DriftLogger()
         self._reader = EventReader(drift)
-        self._lanes = LaneRuns(self._ready, self._leases)
+        self._lanes = LaneRuns(self._ready, self._leases, clock)
         self._planner = RoutingPlanner(
             queue, router, self._ready, self._holds, drift=drift, trial=trial, watch=watch, unhandled=unhandled
         )
@@ -164,14 +164,13 @@ class Worker:
             self._start_ready()
             return ()
         self._handlers.rotate(-1)  # no handler's backlog may keep the others waiting for ever
-        steady = self._clock.steady()
         return [
             HandlerClaim(
                 handler.name,
                 None if handler.batch is not None else handler.concurrency,
                 None if handler.rate is None else handler.rate.interval,
                 claimable,
-                self._lanes.allows(handler, steady),
+                self._lanes.allows(handler),
             )
             for handler in self._handlers
             if (claimable := self._claimable(handler)) > 0
@@ -217,7 +216,7 @@ class Worker:
         self._checked_at = steady
         if dead := await self._queue.expire_dead(self._leases.worker, steady=steady):
             log.warning("workers_died", extra={"workers": list(dead)})
-            self._lanes.note_death(steady)
+            self._lanes.note_death()
         off = await self._queue.switches()
         self._lanes.stop_all(off=off)
         unwanted = self._ready.withdraw(lambda one: one.item.handler in off)
@@ -229,7 +228,7 @@ class Worker:
             suspects_due = await self._queue.suspects_due(claims, now=self._clock.now())
             self._isolation.check(steady, due=suspects_due)
             if suspects_due:
-                self._lanes.note_death(steady)
+                self._lanes.note_death()
 
     async def _claim(
         self, claims: Sequence[HandlerClaim], limits: ClaimLimits, lease: Lease, steady: datetime
@@ -261,8 +260,7 @@ class Worker:
         ids = await self._queue.route(planned.batch, work, lease=lease, now=self._clock.now())
         if ids is None:
             return True  # another worker was first; there may be more behind
-        steady = self._clock.steady()
-        with_followers = {one.name for one in self._handlers if self._lanes.allows(one, steady)}
+        with_followers = {one.name for one in self._handlers if self._lanes.allows(one)}
         self._add(from_route(ids, work, matches, with_followers=with_followers), lease)
         return True
 

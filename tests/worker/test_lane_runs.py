@@ -5,11 +5,18 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
-from receiver.core.claims import Lease
-from receiver.core.types import HandlerName, HandlerSwitch, WorkState
+from receiver.core.claims import Lease, WorkItem
+from receiver.core.deliveries import StoredDelivery
+from receiver.core.rules import Succeeded
+from receiver.core.types import HandlerName, HandlerSwitch, Trigger, WorkState
 from receiver.core.work import NewWork
 from receiver.errors import StoreError
 from receiver.events import Event
+from receiver.routing.policies import RunsIn
+from receiver.worker.attempts import Claimed, Ended
+from receiver.worker.lane_runs import LaneRuns
+from receiver.worker.leases import Leases
+from receiver.worker.slots import ReadyQueues
 from tests.doubles import NOON, delivery, eventually, turns
 from tests.stores.opened import ended
 from tests.worker.worker_bench import MINUTE, OTHER, SECOND, WorkerBench
@@ -398,3 +405,28 @@ async def test_the_result_of_a_follower_that_was_not_claimed_ends_no_other_attem
         await turns()
         assert await lane.states("abc") == [DONE] * 3
     assert bench.ran == list("abbc")
+
+
+def test_a_run_whose_head_is_claimed_anew_claims_nothing_more(bench: WorkerBench) -> None:
+    """What it has begun may belong to the new claim by now, and its own results are refused."""
+    bench.handler(ordered=True)(lambda event: None)
+    slots = dict.fromkeys(RunsIn, 4)
+    ready = ReadyQueues(bench.router, slots, bench.clock, concurrency=4, wake=lambda: None)
+    leases = Leases(bench.store, bench.clock, OTHER, MINUTE)
+    lanes = LaneRuns(ready, leases, bench.clock)
+    head, follower = (
+        Claimed(
+            WorkItem(n, HandlerName("h"), 1, 0, 0, Trigger.DELIVERY, StoredDelivery(n, 0, delivery(f"{n}")), True),
+            bench.router[HandlerName("h")],
+        )
+        for n in (1, 2)
+    )
+    leases.add([head, follower], leases.new_lease())
+    head = lanes.begin(head, [follower])
+    lanes.ended(head, Ended(ended(1).attempt, Succeeded()))
+
+    lanes.lost([1])
+    settlements, claims = lanes.to_record([(ended(1), head.run)])
+
+    assert settlements[0].behind is not None
+    assert claims == {}
