@@ -1,5 +1,6 @@
 """The start of `receiver serve`: the process that writes comes up while the server loads, and never outlives it."""
 
+import os
 import signal
 import socket
 from collections.abc import AsyncIterator
@@ -11,24 +12,24 @@ import pytest
 from tests.process.harness import Deployment, Serving, kill
 
 LOADING = """
-import importlib.abc, pathlib, runpy, sys, time
+import importlib.abc, pathlib, runpy, sys
 
 class Waiting(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path, target=None):
         if name == "receiver.cli.common.composition":
             print("loading the server", flush=True)
-            while not pathlib.Path("released").exists():
-                time.sleep(0.005)
+            pathlib.Path("released").read_text()
 
 sys.meta_path.insert(0, Waiting())
 runpy.run_module("receiver", run_name="__main__")
 """
-"""Runs `receiver`, which loads the server when there is a file `released`."""
+"""Runs `receiver`, which loads the server when somebody opens the pipe `released` for writing."""
 
 
 @asynccontextmanager
 async def loading(deployment: Deployment) -> AsyncIterator[tuple[Serving, int]]:
     """Start a server that is loading, and has started a process that writes; gives both."""
+    os.mkfifo(deployment.folder / "released")
     async with deployment.serve(launcher=("-c", LOADING), wait=False) as serving:
         await serving.line("loading the server")
         yield serving, await serving.writer()
@@ -55,7 +56,7 @@ async def test_a_process_that_dies_while_the_server_loads_ends_the_start(tmp_pat
     """It is told as at any other time of the start."""
     async with loading(Deployment(tmp_path)) as (serving, writer):
         kill(writer)
-        (tmp_path / "released").touch()
+        (tmp_path / "released").write_text("")
 
         assert await serving.exit_code() == 3
         await serving.gone()
@@ -68,7 +69,7 @@ async def test_a_server_that_took_long_to_load_serves(tmp_path: Path) -> None:
     """Its process has opened the store by then, and waits."""
     deployment = Deployment(tmp_path)
     async with loading(deployment) as (serving, writer):
-        (tmp_path / "released").touch()
+        (tmp_path / "released").write_text("")
         await serving.line("listening")
 
         assert serving.children_with("receiver.stores.writer_process") == [writer]
