@@ -69,8 +69,9 @@ class Retention:
         await maintenance.forget_workers(now - workers.KEPT)
         forget_actions = partial(maintenance.forget_actions, keep=recorded_actions.MAX_KEPT, limit=MAX_ITEMS)
         await self._repeat(lambda: forget_actions(now - recorded_actions.KEPT), most=MAX_ITEMS)
-        smaller = await self._compress(maintenance)
+        # In this order: what a pass has written anew may still be read in the old place by somebody, until the next.
         reclaimed = await self._repeat(lambda: maintenance.reclaim(MAX_BYTES), most=1)
+        smaller = await self._compress(maintenance)
         if bodies or deliveries:
             log.info("pruned", extra={"bodies": bodies, "deliveries": deliveries})
         if smaller or reclaimed:

@@ -43,6 +43,8 @@ from receiver.stores.sql.writes import Writes
 class PostgresDialect:
     """A Dialect. Arrays travel as arrays, and rows as JSON."""
 
+    body = "b.body"
+    whole_bodies = "SELECT * FROM bodies"
     has_key = "d.key = :key"
     keys_from = "SELECT key FROM deliveries WHERE key >= :first AND key < :above ORDER BY key LIMIT :rows"
     words_seq = "s.seq"

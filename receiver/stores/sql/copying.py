@@ -137,7 +137,7 @@ class StoreCopy:
         """Yield pages of the source: the place in front of each, its rows, and its last place; None for the end."""
         after: _Key | None = _first_place(table)
         while after is not None:
-            sql = f"{table.page(through_end=True)} LIMIT {self._page_size}"
+            sql = f"{table.page(self._source.dialect, through_end=True)} LIMIT {self._page_size}"
             rows = await self._read(self._reading, sql, _placed("after", after))
             last = _key(table, rows[-1]) if len(rows) == self._page_size else None
             yield after, rows, last
@@ -145,7 +145,7 @@ class StoreCopy:
 
     async def _theirs(self, table: CopiedTable, after: _Key, last: _Key | None) -> list[_Row]:
         values = _placed("after", after) | ({} if last is None else _placed("last", last))
-        return await self._read(self._writing, table.page(through_end=last is None), values)
+        return await self._read(self._writing, table.page(self._target.dialect, through_end=last is None), values)
 
     async def _whole(self, side: CopySide, table: CopiedTable, rows: Sequence[_Row]) -> list[_Row]:
         ids = side.dialect.array([row[0] for row in rows])

@@ -11,6 +11,10 @@ from receiver.stores.sql.connection import SqlConnection
 class Dialect(Protocol):
     """How a database spells the parts that differ. A `name` is that of a value, without its colon."""
 
+    body: str
+    """The body in a row of `bodies`, called `b`, as `compression.decoded` takes it."""
+    whole_bodies: str
+    """The statement that returns all rows of `bodies`, each with its body."""
     has_key: str
     """The condition on deliveries, called `d`, that the key is the value `key`."""
     keys_from: str

@@ -18,7 +18,7 @@ _ORIGINS = {origin.value: origin for origin in Origin}
 
 
 def stored_delivery(row: Sequence[Any]) -> StoredDelivery:
-    """Read the columns `STORED` of `statements.columns`."""
+    """Read the columns `stored` of `statements.columns`."""
     seq, key, kind, job_id, webhook_id, success, received_at, duplicates, origin, headers, body, coding = row
     at, told = from_micros(received_at), headers_of(headers)
     exact = body if coding == PLAIN else decoded(body, coding, key=key)

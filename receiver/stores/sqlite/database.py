@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from receiver.errors import StoreError, StoreRefused
 from receiver.stores.sql.thread import ConnectionThread
-from receiver.stores.sqlite.delivery_keys import add_functions
+from receiver.stores.sqlite import body_files, delivery_keys
 from receiver.stores.sqlite.opened_files import OPENED
 
 T = TypeVar("T")
@@ -138,7 +138,8 @@ def _connect(path: Path, setup: str, *, read_only: bool) -> sqlite3.Connection:
         file_uri(path, "ro" if read_only else "rw"), uri=True, isolation_level=None, cached_statements=256
     )
     try:
-        add_functions(connection)
+        delivery_keys.add_functions(connection)
+        body_files.add_functions(connection, path)
         connection.executescript(setup)
         if not read_only and not os.access(path, os.W_OK):
             raise StoreRefused(f"the database {path} is read-only for this user")

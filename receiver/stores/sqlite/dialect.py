@@ -9,6 +9,7 @@ from receiver.core.clock import to_micros
 from receiver.core.deliveries import Delivery
 from receiver.core.search import Phrase
 from receiver.errors import ConfigurationError, NoSearchIndex
+from receiver.stores.sql.compression import PLAIN
 from receiver.stores.sql.connection import SqlConnection, number
 from receiver.stores.sql.headers import headers_text
 from receiver.stores.sql.inserting import insert
@@ -17,6 +18,7 @@ from receiver.stores.sql.statements.reads import Reads
 from receiver.stores.sql.work_rows import NewRow
 from receiver.stores.sql.writes import Writes
 from receiver.stores.sqlite.statements import (
+    body_files,
     claims,
     controls,
     delivery_keys,
@@ -36,6 +38,8 @@ from receiver.stores.sqlite.statements.log import HAS_DELIVERY, INSERT_DELIVERY,
 class SqliteDialect:
     """A Dialect. Arrays travel as JSON."""
 
+    body = body_files.BODY
+    whole_bodies = body_files.WHOLE
     has_key = delivery_keys.HAS_KEY
     keys_from = delivery_keys.KEYS_FROM
     words_seq = "s.rowid"
@@ -150,7 +154,7 @@ def insert_delivery(connection: SqlConnection, delivery: Delivery) -> int | None
     fields = (delivery.key, delivery.type, delivery.job_id, delivery.webhook_id, delivery.success)
     row = (*fields, to_micros(delivery.received_at), len(delivery.body), delivery.origin)
     (seq,) = connection.execute(INSERT_DELIVERY, row).fetchone()
-    connection.execute(insert_bodies(1), (seq, headers_text(delivery.headers), delivery.body))
+    connection.execute(insert_bodies(1), (seq, headers_text(delivery.headers), delivery.body, PLAIN))
     return int(seq)
 
 

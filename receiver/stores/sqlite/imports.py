@@ -8,6 +8,7 @@ from receiver.core.bulk import Imported
 from receiver.core.clock import to_micros
 from receiver.core.deliveries import Delivery
 from receiver.core.types import AppendOutcome, DeliveryKey, Origin
+from receiver.stores.sql.compression import PLAIN
 from receiver.stores.sql.headers import headers_text
 from receiver.stores.sql.inserting import insert
 from receiver.stores.sqlite import search
@@ -57,8 +58,8 @@ def _known(connection: sqlite3.Connection, seq: int, delivery: Delivery) -> Appe
     """Compare with the stored delivery of this key. If its body was pruned, restore it."""
     if not same_body(connection, seq, delivery):
         return AppendOutcome.CONFLICT
-    _, body, _ = connection.execute(statements.KEPT, (seq,)).fetchone()
-    if body is None:
+    _, _, coding = connection.execute(statements.KEPT, (seq,)).fetchone()
+    if coding is None:
         insert(connection, statements.insert_bodies, [_body(seq, delivery)])
         connection.execute(statements.RESTORED, (seq,))
         search.restore(connection, seq, delivery.body)
@@ -74,4 +75,4 @@ def _row(seq: int, one: Imported) -> tuple[object, ...]:
 
 
 def _body(seq: int, delivery: Delivery) -> tuple[object, ...]:
-    return seq, headers_text(delivery.headers), delivery.body
+    return seq, headers_text(delivery.headers), delivery.body, PLAIN

@@ -1,6 +1,7 @@
 """The face of a SQLite store for the web process: many appends share one transaction and one sync."""
 
 import sqlite3
+import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -12,9 +13,10 @@ from receiver.core.ports.log import LogItem, Probe, Write
 from receiver.core.quarantine import Quarantined
 from receiver.core.types import AppendOutcome, DeliveryKey
 from receiver.errors import StoreError, StoreRefused
-from receiver.stores.sql.compression import decoded
+from receiver.stores.sql.compression import BESIDE, MIN_BYTES, PLAIN, decoded
 from receiver.stores.sql.headers import headers_text
 from receiver.stores.sql.inserting import insert_by_powers
+from receiver.stores.sqlite.body_files import BodyWriter
 from receiver.stores.sqlite.database import Database, file_at, same_file, translated
 from receiver.stores.sqlite.delivery_keys import DeliveryKeys
 from receiver.stores.sqlite.job_rows import JobRows
@@ -30,8 +32,9 @@ MAX_BYTES = 8 * 1024 * 1024
 class SqliteLog(GroupedLog):
     """A WritableLog. A resolved future means that SQLite has synced the write-ahead log to the disk."""
 
-    def __init__(self, database: Database, path: Path) -> None:
+    def __init__(self, database: Database, path: Path, beside: BodyWriter) -> None:
         self.database = database
+        self._beside = beside
         self._path = path
         self._keys = DeliveryKeys()
         self._jobs = JobRows()
@@ -62,7 +65,8 @@ class SqliteLog(GroupedLog):
         deliveries = [item for item in batch if isinstance(item, Delivery)]
         with self._keys.changes(), self.database.transaction(connection):
             self._require_files()
-            receipts = iter(insert_deliveries(connection, self._keys, deliveries) if deliveries else ())
+            inserted = insert_deliveries(connection, self._keys, deliveries, self._beside) if deliveries else ()
+            receipts = iter(inserted)
             self._jobs.follow(connection, self._keys.last_seq)
             for item in batch:
                 if isinstance(item, Quarantined):
@@ -95,13 +99,19 @@ class SqliteLog(GroupedLog):
 
 
 def insert_deliveries(
-    connection: sqlite3.Connection, keys: DeliveryKeys, deliveries: Sequence[Delivery]
+    connection: sqlite3.Connection,
+    keys: DeliveryKeys,
+    deliveries: Sequence[Delivery],
+    beside: BodyWriter | None = None,
 ) -> Sequence[Receipt]:
-    """Store deliveries inside a transaction, and count those whose keys are stored."""
+    """Store deliveries inside a transaction, and count those whose keys are stored.
+
+    Long bodies of new ones are written `beside` the database, if that is given.
+    """
     stored = keys.find(connection, (one.key for one in deliveries))
     new: dict[DeliveryKey, int] = {}
     rows: list[tuple[object, ...]] = []
-    bodies: list[tuple[object, ...]] = []
+    new_ones: list[Delivery] = []
     again: list[bool] = []
     for one in deliveries:
         again.append(one.key in stored)
@@ -110,13 +120,28 @@ def insert_deliveries(
         stored[one.key] = new[one.key] = seq = keys.last_seq + len(new) + 1
         fields = (seq, one.key, one.type, one.job_id, one.webhook_id, one.success)
         rows.append((*fields, to_micros(one.received_at), len(one.body)))
-        bodies.append((seq, headers_text(one.headers), one.body))
+        new_ones.append(one)
     insert_by_powers(connection, statements.insert_deliveries, rows)
-    insert_by_powers(connection, statements.insert_bodies, bodies)
+    insert_by_powers(
+        connection, statements.insert_bodies, _body_rows(connection, keys.last_seq + 1, new_ones, beside)
+    )
     keys.add(connection, new.items())
     return [
         _count_again(connection, stored[one.key], one) if is_stored else Receipt(one.key, AppendOutcome.ACCEPTED)
         for one, is_stored in zip(deliveries, again, strict=True)
+    ]
+
+
+def _body_rows(
+    connection: sqlite3.Connection, seq: int, deliveries: Sequence[Delivery], beside: BodyWriter | None
+) -> list[tuple[object, ...]]:
+    """Return the rows of the bodies of deliveries that are numbered from `seq` on."""
+    least = sys.maxsize if beside is None else MIN_BYTES
+    long = [one.body for one in deliveries if len(one.body) >= least]
+    places = beside.write(connection, long) if beside else iter(())
+    return [
+        (number, headers_text(one.headers), *((next(places), BESIDE) if len(one.body) >= least else (one.body, PLAIN)))
+        for number, one in enumerate(deliveries, seq)
     ]
 
 
@@ -128,7 +153,7 @@ def same_body(connection: sqlite3.Connection, seq: int, delivery: Delivery) -> b
     size, body, coding = connection.execute(statements.KEPT, (seq,)).fetchone()
     if size != len(delivery.body):
         return False
-    return body is None or decoded(body, coding, key=delivery.key) == delivery.body
+    return coding is None or decoded(body, coding, key=delivery.key) == delivery.body
 
 
 def _count_again(connection: sqlite3.Connection, seq: int, delivery: Delivery) -> Receipt:

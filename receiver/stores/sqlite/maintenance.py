@@ -1,13 +1,16 @@
 """What keeps a SQLite file small. Steps choose what to do first, and hold the write lock only to do it."""
 
 import sqlite3
+from pathlib import Path
+from typing import NamedTuple
 
 from receiver.core.batching import BatchSize
 from receiver.core.retention import Step
-from receiver.stores.sql.compression import DEFLATED, MIN_BYTES, deflated
+from receiver.stores.sql.compression import BESIDE, DEFLATED, MIN_BYTES, PLAIN, deflated
 from receiver.stores.sql.connection import number
 from receiver.stores.sql.maintenance import MAX_BYTES, SCAN_LIMIT, SqlMaintenance
 from receiver.stores.sql.statements.columns import ROUTED
+from receiver.stores.sqlite.body_files import remove_unused
 from receiver.stores.sqlite.database import Database
 from receiver.stores.sqlite.dialect import READS, WRITES
 from receiver.stores.sqlite.statements import maintenance as statements
@@ -20,25 +23,26 @@ _INCREMENTAL = 2
 class SqliteMaintenance(SqlMaintenance):
     """A Maintenance. Its commits are not synced: after a power cut something may have to be removed again."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, path: Path) -> None:
         super().__init__(database, READS, WRITES)
+        self._path = path
 
     async def compress(self, *, limit: int) -> Step:
-        """Write bodies smaller."""
+        """Write bodies smaller, and those into the database that lie in files beside it."""
 
         def step(connection: sqlite3.Connection) -> Step:
             after, routed = (number(connection, sql, {}) for sql in (statements.COMPRESSED, ROUTED))
             last = min(after + SCAN_LIMIT, routed)
             rows = connection.execute(statements.TO_COMPRESS, {"after": after, "last": last, "least": MIN_BYTES})
             bodies, ended = _batch(rows, limit)
-            place = last if ended else bodies[-1][0]
-            smaller = [(small, DEFLATED, seq) for seq, _, body in bodies if (small := deflated(body)) is not None]
+            place = last if ended else bodies[-1].seq
+            smaller = [new for one in bodies if (new := _smaller(one)) is not None]
             if place > after:
                 with self.database.transaction(connection):
                     connection.executemany(statements.COMPRESS, smaller)
                     connection.execute(statements.ADVANCE_COMPRESSED, (place,))
-            sizes = {seq: size for seq, size, _ in bodies}
-            saved = sum(sizes[seq] - len(small) for small, _, seq in smaller)
+            sizes = {one.seq: one.size for one in bodies}
+            saved = sum(sizes[seq] - len(body) for body, _, seq in smaller)
             return Step(len(smaller), saved, place if place < routed else None)
 
         return await self.database.call(step)
@@ -47,6 +51,10 @@ class SqliteMaintenance(SqlMaintenance):
         """Give unused pages back to the file system."""
 
         def step(connection: sqlite3.Connection) -> int:
+            with self.database.transaction(connection):
+                removed = remove_unused(connection, self._path)
+            if removed:
+                return removed
             before = number(connection, _UNUSED_PAGES, {})
             if before == 0 or number(connection, "PRAGMA auto_vacuum", {}) != _INCREMENTAL:
                 return 0
@@ -59,13 +67,29 @@ class SqliteMaintenance(SqlMaintenance):
         return await self.database.call(step)
 
 
-def _batch(rows: sqlite3.Cursor, limit: int) -> tuple[list[tuple[int, int, bytes]], bool]:
+class _Body(NamedTuple):
+    seq: int
+    size: int
+    body: bytes | None
+    coding: int
+
+
+def _smaller(one: _Body) -> tuple[bytes, int, int] | None:
+    """Return body, coding and seq as they shall be from now on, None if they stay as they are."""
+    if one.body is None:  # its file is lost
+        return None
+    if (small := deflated(one.body)) is not None:
+        return small, DEFLATED, one.seq
+    return (one.body, PLAIN, one.seq) if one.coding == BESIDE else None
+
+
+def _batch(rows: sqlite3.Cursor, limit: int) -> tuple[list[_Body], bool]:
     """Return the bodies that one transaction rewrites, and whether those were all."""
-    found: list[tuple[int, int, bytes]] = []
+    found: list[_Body] = []
     taken = BatchSize(limit, MAX_BYTES)
     for row in rows:
-        found.append(row)
-        taken.add(row[1])
+        found.append(_Body(*row))
+        taken.add(found[-1].size)
         if taken.is_full:
             rows.close()
             return found, False

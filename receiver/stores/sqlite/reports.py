@@ -10,6 +10,7 @@ from receiver.core.work import StoreFacts
 from receiver.errors import StoreError
 from receiver.stores.sql import narrowing
 from receiver.stores.sql.reports import SqlReports
+from receiver.stores.sqlite.body_files import body_files
 from receiver.stores.sqlite.database import Database, data_version, file_at, same_file
 from receiver.stores.sqlite.dialect import READS
 from receiver.stores.sqlite.search import reach
@@ -39,8 +40,8 @@ class SqliteReports(SqlReports):
         return await self.database.call(reach)
 
     async def facts(self) -> StoreFacts:
-        """Return how large the file and its log are."""
-        files = (file_at(self._path), file_at(log_path(self._path)))
+        """Return how large the file, its log and the files of bodies are."""
+        files = map(file_at, (self._path, log_path(self._path), *body_files(self._path)))
         size = sum(one.st_size for one in files if one is not None)
         return StoreFacts(size, free=shutil.disk_usage(self._path.parent).free)
 

@@ -11,6 +11,7 @@ from receiver.core.clock import Clock
 from receiver.core.ports.log import WritableLog
 from receiver.core.schema import Schema
 from receiver.stores.sqlite.ballast import Ballast
+from receiver.stores.sqlite.body_files import BodyWriter
 from receiver.stores.sqlite.checkpoint_turn import CheckpointTurn
 from receiver.stores.sqlite.checkpoints import MAX_LOG_BYTES, Checkpointer
 from receiver.stores.sqlite.database import LOCK_PATIENCE, Database
@@ -88,13 +89,15 @@ class SqliteStore:
     async def log(self) -> AsyncIterator[WritableLog]:
         """Open for appending; creates the file if there is none."""
         async with self._writer(_SYNCED, create=True) as database:
-            log = SqliteLog(database, self._path)
+            beside = BodyWriter(self._path)
+            log = SqliteLog(database, self._path, beside)
             await log.prepare()
             try:
                 with self._turn.appending():
                     yield log
             finally:
                 await log.aclose()
+                beside.close()
 
     @asynccontextmanager
     async def queue(self) -> "AsyncIterator[WorkQueue]":
@@ -134,7 +137,7 @@ class SqliteStore:
         ballast = self._ballast
         async with self._writer(_UNSYNCED, create=False, make_room=ballast.give_up) as database:
             try:
-                yield SqliteMaintenance(database)
+                yield SqliteMaintenance(database, self._path)
             finally:
                 ballast.make()
 

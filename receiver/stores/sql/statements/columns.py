@@ -14,11 +14,16 @@ ONE_BY_ONE = "LIMIT 1 OFFSET 0"
 """The end of an EXISTS that is asked for few rows. Without it PostgreSQL may read all of its table, for rows that
 are never fetched."""
 
-STORED = (
-    "d.seq, d.key, d.type, d.job_id, d.webhook_id, d.success, d.received_at, d.duplicates, d.origin, "
-    "b.headers, b.body, b.coding"
-)
-"""The columns of a delivery with its body, which `rows.stored_delivery` reads."""
+_DELIVERY = "d.seq, d.key, d.type, d.job_id, d.webhook_id, d.success, d.received_at, d.duplicates, d.origin"
+
+
+def stored(body: str) -> str:
+    """Return the columns of a delivery with its body, which `rows.stored_delivery` reads."""
+    return f"{_DELIVERY}, b.headers, {body}, b.coding"
+
+
+STORED = stored("b.body")
+"""The same where all bodies lie in the database."""
 
 
 def in_states(states: Collection[WorkState], column: str = "state") -> str:

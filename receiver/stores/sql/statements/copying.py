@@ -24,7 +24,7 @@ class CopiedTable:
         """Whether the rows can be long, so that they are compared by the length of their bodies first."""
         return "body" in self.others
 
-    def page(self, *, through_end: bool) -> str:
+    def page(self, dialect: Dialect, *, through_end: bool) -> str:
         """Return rows behind the place `:after0` and so on, with the lengths of bodies in place of the bodies.
 
         They go up to the place `:last0` and so on, or `through_end`.
@@ -34,12 +34,16 @@ class CopiedTable:
         after = ", ".join(f":after{n}" for n in range(len(self.key)))
         last = ", ".join(f":last{n}" for n in range(len(self.key)))
         bound = "" if through_end else f"AND ({key}) <= ({last})"
-        return f"SELECT {columns} FROM {self.name} WHERE ({key}) > ({after}) {bound} ORDER BY {key}"
+        return f"SELECT {columns} FROM {self._source(dialect)} WHERE ({key}) > ({after}) {bound} ORDER BY {key}"
 
     def with_bodies(self, dialect: Dialect) -> str:
         """Return whole rows by an array of their ids."""
         (key,) = self.key
-        return f"SELECT {', '.join(self.columns)} FROM {self.name} WHERE {dialect.among(key, 'ids')} ORDER BY {key}"
+        columns, wanted = ", ".join(self.columns), dialect.among(key, "ids")
+        return f"SELECT {columns} FROM {self._source(dialect)} WHERE {wanted} ORDER BY {key}"
+
+    def _source(self, dialect: Dialect) -> str:
+        return f"({dialect.whole_bodies}) AS whole" if self.name == "bodies" else self.name
 
     def write(self, rows: int) -> str:
         """Insert so many rows, or replace those with the same keys."""

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from receiver.core.types import DeliveryState, WorkState
 from receiver.core.work_states import OPEN
 from receiver.stores.sql.dialect import Dialect
-from receiver.stores.sql.statements.columns import ONE_BY_ONE, ROUTED, STORED, SUMMED, in_states
+from receiver.stores.sql.statements.columns import ONE_BY_ONE, ROUTED, SUMMED, in_states, stored
 
 # As in the index work_failed, to the letter (SQLite manual, Partial Indexes).
 FAILED = "(state = 'dead' OR last_error IS NOT NULL)"
@@ -81,11 +81,11 @@ class DeliveryStatements:
         self.has_key = f"SELECT d.key FROM deliveries AS d WHERE {dialect.has_key}"
         self.keys_from = dialect.keys_from
         self.detail = f"""
-            SELECT {SUMMARY}, b.headers, b.body, b.coding
+            SELECT {SUMMARY}, b.headers, {dialect.body}, b.coding
             FROM deliveries AS d LEFT JOIN bodies AS b ON b.seq = d.seq WHERE {dialect.has_key}
         """
         self.subjects = f"""
-            SELECT d.seq, d.key, d.type, d.job_id, b.body, b.coding
+            SELECT d.seq, d.key, d.type, d.job_id, {dialect.body}, b.coding
             FROM deliveries AS d JOIN bodies AS b ON b.seq = d.seq WHERE {among_seqs} AND d.size <= :most
         """
         self.failed_handlers = f"SELECT DISTINCT handler FROM work_items WHERE delivery_seq = :seq AND {FAILED}"
@@ -105,7 +105,7 @@ class DeliveryStatements:
             ) AS newest
         """
         self.in_order = f"""
-            SELECT {STORED} FROM deliveries AS d JOIN bodies AS b ON b.seq = d.seq
+            SELECT {stored(dialect.body)} FROM deliveries AS d JOIN bodies AS b ON b.seq = d.seq
             WHERE d.seq > :after AND d.seq <= :until_seq {{conditions}} ORDER BY d.seq
         """
         # In two parts: comparing (job_id, seq), SQLite would search its index by job_id alone, and read a job
@@ -124,7 +124,7 @@ class DeliveryStatements:
         # SQLite keeps the order of the list, as the left table of a CROSS JOIN is its outer loop (SQLite manual,
         # Query Planner). It would sort whole bodies if it had to order them.
         self.these_in_order = f"""
-            SELECT {STORED} FROM {dialect.listed("seqs")}
+            SELECT {stored(dialect.body)} FROM {dialect.listed("seqs")}
             CROSS JOIN deliveries AS d CROSS JOIN bodies AS b
             WHERE d.seq = s.value AND b.seq = d.seq {{conditions}} {dialect.listed_order()}
         """

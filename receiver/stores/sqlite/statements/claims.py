@@ -2,7 +2,8 @@
 
 from receiver.core.rules import SUSPECT_LOSSES
 from receiver.core.work_states import SKIPPABLE
-from receiver.stores.sql.statements.columns import STORED
+from receiver.stores.sql.statements.columns import stored
+from receiver.stores.sqlite.statements.body_files import BODY
 from receiver.stores.sqlite.statements.moments import LATEST
 
 # The leases of all handlers: this worker may not have the code of some, and their work must not run for ever.
@@ -74,7 +75,7 @@ WHERE id IN (SELECT value FROM json_each(:ids))
 """
 
 ITEMS = f"""
-SELECT w.id, w.handler, w.attempts, w.uncounted, w.deaths, w.trigger, w.lane, {STORED}
+SELECT w.id, w.handler, w.attempts, w.uncounted, w.deaths, w.trigger, w.lane, {stored(BODY)}
 FROM json_each(:ids) AS ids
 JOIN work_items AS w ON w.id = ids.value
 JOIN deliveries AS d ON d.seq = w.delivery_seq

@@ -1,9 +1,10 @@
 """The SQL of appending, and of bringing deliveries in from outside."""
 
+from receiver.stores.sqlite.statements.body_files import BODY
 from receiver.stores.sqlite.statements.delivery_keys import HAS_KEY
 
 _DELIVERY_ROW = "(?, ?, ?, ?, ?, ?, ?, ?)"
-_BODY_ROW = "(?, ?, ?)"
+_BODY_ROW = "(?, ?, ?, ?)"
 _IMPORTED_ROW = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 
@@ -17,7 +18,7 @@ def insert_deliveries(rows: int) -> str:
 
 def insert_bodies(rows: int) -> str:
     """Insert the headers and bodies of rows that were inserted."""
-    return "INSERT INTO bodies (seq, headers, body) VALUES " + ", ".join([_BODY_ROW] * rows)
+    return "INSERT INTO bodies (seq, headers, body, coding) VALUES " + ", ".join([_BODY_ROW] * rows)
 
 
 def import_deliveries(rows: int) -> str:
@@ -38,8 +39,8 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING seq
 
 COUNT_DUPLICATE = "UPDATE deliveries SET duplicates = duplicates + 1 WHERE seq = ?"
 
-KEPT = """
-SELECT d.size, b.body, b.coding FROM deliveries AS d LEFT JOIN bodies AS b ON b.seq = d.seq WHERE d.seq = ?
+KEPT = f"""
+SELECT d.size, {BODY}, b.coding FROM deliveries AS d LEFT JOIN bodies AS b ON b.seq = d.seq WHERE d.seq = ?
 """
 
 QUARANTINE = "INSERT INTO quarantine (received_at, reason, detail, key, headers, body) VALUES (?, ?, ?, ?, ?, ?)"

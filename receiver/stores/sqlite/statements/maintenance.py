@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from receiver.stores.sql.compression import BESIDE, PLAIN
+from receiver.stores.sqlite.statements.body_files import BODY
 from receiver.stores.sqlite.statements.job_rows import ADD_WITHOUT_PRUNED, REMOVE_OF_PRUNED
 
 REMOVE_BODIES = "DELETE FROM bodies WHERE seq IN (SELECT value FROM json_each(:seqs))"
@@ -45,12 +47,12 @@ REMOVE_ONCE_KEY = "DELETE FROM once_keys WHERE handler = :handler AND key = :key
 
 COMPRESSED = "SELECT coalesce((SELECT value FROM marks WHERE name = 'compressed'), 0)"
 
-TO_COMPRESS = """
-SELECT d.seq, d.size, b.body FROM deliveries AS d JOIN bodies AS b ON b.seq = d.seq
-WHERE d.seq > :after AND d.seq <= :last AND d.size >= :least AND b.coding = 0 ORDER BY d.seq
+TO_COMPRESS = f"""
+SELECT d.seq, d.size, {BODY}, b.coding FROM deliveries AS d JOIN bodies AS b ON b.seq = d.seq
+WHERE d.seq > :after AND d.seq <= :last AND d.size >= :least AND b.coding IN ({PLAIN}, {BESIDE}) ORDER BY d.seq
 """
 
-COMPRESS = "UPDATE bodies SET body = ?, coding = ? WHERE seq = ? AND coding = 0"
+COMPRESS = f"UPDATE bodies SET body = ?, coding = ? WHERE seq = ? AND coding IN ({PLAIN}, {BESIDE})"
 
 ADVANCE_COMPRESSED = """
 INSERT INTO marks (name, value) VALUES ('compressed', ?)

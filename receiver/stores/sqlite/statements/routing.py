@@ -1,13 +1,14 @@
 """The SQL that turns deliveries into work items."""
 
-from receiver.stores.sql.statements.columns import STORED
+from receiver.stores.sql.statements.columns import stored
+from receiver.stores.sqlite.statements.body_files import BODY
 
 ANY_BACKFILLED = "SELECT EXISTS (SELECT 1 FROM marks WHERE name = 'backfilled')"
 
 ADVANCE_ROUTED = "UPDATE marks SET value = :through WHERE name = 'routed' AND value = :after"
 
 UNROUTED = f"""
-SELECT {STORED}
+SELECT {stored(BODY)}
 FROM deliveries AS d JOIN bodies AS b ON b.seq = d.seq
 WHERE d.seq > :after ORDER BY d.seq LIMIT :limit
 """

@@ -1,5 +1,7 @@
 """The SQL of the index of words, in SQLite's own full text search (FTS5)."""
 
+from receiver.stores.sqlite.statements.body_files import BODY
+
 # The words come in small letters and without accents (`core.search`), so that every store finds the same.
 CREATE = """
 CREATE VIRTUAL TABLE IF NOT EXISTS words USING fts5(
@@ -21,7 +23,7 @@ INDEXED = "SELECT value FROM marks WHERE name = 'indexed'"
 
 ADVANCE_INDEXED = "UPDATE marks SET value = ? WHERE name = 'indexed' AND value = ?"
 
-UNINDEXED = "SELECT seq, body, coding FROM bodies WHERE seq > ? ORDER BY seq LIMIT ?"
+UNINDEXED = f"SELECT b.seq, {BODY}, b.coding FROM bodies AS b WHERE seq > ? ORDER BY seq LIMIT ?"
 
 # A body that was pruned since it was read must stay out, and one that was imported again is in already.
 INSERT_WORDS = """

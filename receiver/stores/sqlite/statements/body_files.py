@@ -1,0 +1,20 @@
+"""The SQL of bodies that lie in files beside the database."""
+
+from receiver.stores.sql.compression import BESIDE, PLAIN
+
+BODY = f"CASE b.coding WHEN {BESIDE} THEN body_beside(b.body) ELSE b.body END"
+"""The body of a row of `bodies`, called `b`. The function of `sqlite/body_files.py` has to be there."""
+
+WHOLE = f"""
+SELECT b.seq, b.headers, {BODY} AS body, CASE b.coding WHEN {BESIDE} THEN {PLAIN} ELSE b.coding END AS coding
+FROM bodies AS b
+"""
+"""The rows of `bodies` as they would be if all bodies lay in the database."""
+
+STORE = "SELECT value FROM marks WHERE name = 'store'"
+
+IS_USED = f"SELECT EXISTS (SELECT 1 FROM bodies WHERE coding = {BESIDE} AND substr(body, 1, 8) = ?)"
+
+PLACES = f"SELECT seq, body FROM bodies WHERE coding = {BESIDE}"
+
+TAKE_IN = "UPDATE bodies SET body = ?, coding = ? WHERE seq = ?"
