@@ -69,7 +69,7 @@ class Retention:
         await maintenance.forget_workers(now - workers.KEPT)
         forget_actions = partial(maintenance.forget_actions, keep=recorded_actions.MAX_KEPT, limit=MAX_ITEMS)
         await self._repeat(lambda: forget_actions(now - recorded_actions.KEPT), most=MAX_ITEMS)
-        # In this order: what a pass has written anew may still be read in the old place by somebody, until the next.
+        # In this order: somebody may still read in its old place what a pass has moved, until the next pass.
         reclaimed = await self._repeat(lambda: maintenance.reclaim(MAX_BYTES), most=1)
         smaller = await self._compress(maintenance)
         if bodies or deliveries:

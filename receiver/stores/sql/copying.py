@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from receiver.core.batching import batches
 from receiver.errors import StoreRefused
+from receiver.stores.sql.compression import PLAIN, decoded
 from receiver.stores.sql.connection import SqlConnection, SqlDatabase, Values
 from receiver.stores.sql.dialect import Dialect
 from receiver.stores.sql.inserting import insert
@@ -150,7 +151,10 @@ class StoreCopy:
     async def _whole(self, side: CopySide, table: CopiedTable, rows: Sequence[_Row]) -> list[_Row]:
         ids = side.dialect.array([row[0] for row in rows])
         database = self._reading if side is self._source else self._writing
-        return await self._read(database, table.with_bodies(side.dialect), {"ids": ids})
+        whole = await self._read(database, table.with_bodies(side.dialect), {"ids": ids})
+        for row in whole:
+            decoded(row[table.columns.index("body")], PLAIN, key=str(row[0]))  # an error if it cannot be read
+        return whole
 
     async def _differing_bodies(self, table: CopiedTable, rows: Sequence[_Row]) -> int:
         found = 0

@@ -11,15 +11,21 @@ from pathlib import Path
 
 from receiver.core.clock import from_micros, to_micros
 from receiver.errors import ConfigurationError, StoreError, StoreRefused
+from receiver.stores.sql.compression import PLAIN, decoded
+from receiver.stores.sqlite.body_files import body_files, held_files
 from receiver.stores.sqlite.database import DAMAGED_STORE, file_at, file_uri, translated
 from receiver.stores.sqlite.files import require_store
 from receiver.stores.sqlite.opened_files import OPENED
 from receiver.stores.sqlite.statements.backup import CONTENTS, NEWER
+from receiver.stores.sqlite.statements.body_files import SOME_PLACES, TAKE_IN
+from receiver.stores.sqlite.synced import sync_folder
 from receiver.stores.sqlite.write_ahead_log import index_path, log_path
 
 _PAGES = 256
 """Pages in one step, 2 MiB."""
 _DAMAGED_BACKUP = "use another backup; nothing was replaced"
+_BODIES = 40
+"""Bodies in one step, most of which are below 50 KB."""
 _PAUSE = 0.005
 """Seconds between two steps, so that acks get the disk."""
 
@@ -158,14 +164,26 @@ def _copy(source: Path, mode: str, copy: Path, target: Path, advance: Callable[[
 
     with (
         _reading(source, mode) as reader,
+        held_files(source) as body_of,
         closing(sqlite3.connect(copy, isolation_level=None)) as writer,
     ):
         try:
             writer.execute("PRAGMA synchronous = OFF")  # the whole file is synced at the end
             reader.backup(writer, pages=_PAGES, progress=step)
+            _take_in(writer, body_of)
         except sqlite3.OperationalError:  # no damage, so it is about writing
             with translated(target):
                 raise
+
+
+def _take_in(copy: sqlite3.Connection, body_of: Callable[[bytes], bytes | str]) -> None:
+    """Put those bodies into the copy that lie in files beside the source."""
+    while found := copy.execute(SOME_PLACES, (_BODIES,)).fetchall():
+        copy.execute("BEGIN")
+        for seq, key, place in found:
+            copy.execute(TAKE_IN, (decoded(body_of(place), PLAIN, key=key), seq))
+        copy.execute("COMMIT")
+        time.sleep(_PAUSE)
 
 
 def _checked(copy: Path, source: Path, *, if_damaged: str) -> Contents:
@@ -188,23 +206,20 @@ def _put_in_place(copy: Path, target: Path, *, overwrite: bool, aside: Path | No
         if overwrite:
             if aside is not None:
                 _keep(target, aside)
-            for old in _files(target)[1:]:
+            for old in (*_files(target)[1:], *body_files(target)):
                 old.unlink(missing_ok=True)
             copy.replace(target)
         else:
             os.link(copy, target)  # it fails where a file has appeared meanwhile
-    folder = os.open(target.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    sync_folder(target.parent)
 
 
 def _keep(target: Path, aside: Path) -> None:
-    """Give the database and its log another name too, so that both are whole whenever this is interrupted."""
+    """Give the database, its log and its bodies other names too: all is there whenever this is interrupted."""
     if any(file_at(one) for one in _files(aside)):
         raise ConfigurationError(f"{aside} or a log of it is there already, and nothing was changed; move it away")
-    for old, kept in zip(_files(target)[:2], _files(aside)[:2], strict=True):
+    bodies = [(one, aside.with_name(one.name.replace(target.name, aside.name, 1))) for one in body_files(target)]
+    for old, kept in (*zip(_files(target)[:2], _files(aside)[:2], strict=True), *bodies):
         if file_at(old) is None:
             continue
         try:

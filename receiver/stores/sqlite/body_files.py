@@ -1,8 +1,8 @@
 """Long bodies of new deliveries, in files beside the database until they are moved into it.
 
-SQLite writes each page twice: into its log, and later into the database. A body in a file of its own kind is written
-once, so that deliveries of 50 KB are acknowledged half as often again. The pass that compresses bodies moves them into
-the database, and removes files that hold none any more.
+SQLite writes each page twice: into its log, and later into the database. A body in a file of its own kind is
+written once, so that half as many deliveries again of 50 KB are acknowledged. Maintenance moves the bodies into the
+database when it compresses them, and removes files that hold none any more.
 """
 
 import os
@@ -29,18 +29,21 @@ _RANGE = struct.Struct(">QQ")
 
 def add_functions(connection: sqlite3.Connection, database: Path) -> None:
     """Let the statements of a connection read the files of a database."""
-    resolved = database.resolve()  # SQLite puts its log beside the file itself too, and handlers may change the folder
+    resolved = (
+        database.resolve()
+    )  # SQLite puts its log beside the file itself too, and handlers may change the folder
     connection.create_function("body_beside", 1, lambda place: body_at(resolved, place))
 
 
-def body_at(database: Path, place: bytes) -> bytes | None:
-    """Return the body at a place, None if the file has lost it."""
+def body_at(database: Path, place: bytes) -> bytes | str:
+    """Return the body at a place, or a text that says why it cannot be read, and what to do."""
+    path = _path(database, place[: _NAME.size])
     try:
-        descriptor = os.open(_path(database, place[: _NAME.size]), os.O_RDONLY)
-    except OSError:
-        return None
+        descriptor = os.open(path, os.O_RDONLY)
+    except OSError as exc:
+        return _unreadable(path, exc.strerror)
     try:
-        return _read(descriptor, place)
+        return _read(descriptor, path, place)
     finally:
         os.close(descriptor)
 
@@ -128,7 +131,7 @@ class _OpenFile:
 
 
 @contextmanager
-def held_files(database: Path) -> Iterator[Callable[[bytes], bytes | None]]:
+def held_files(database: Path) -> Iterator[Callable[[bytes], bytes | str]]:
     """Read bodies by their places for as long as the block lasts, also from files that others remove meanwhile."""
     with ExitStack() as stack:
         held: dict[str, int] = {}
@@ -136,9 +139,9 @@ def held_files(database: Path) -> Iterator[Callable[[bytes], bytes | None]]:
             held[path.name] = os.open(path, os.O_RDONLY)
             stack.callback(os.close, held[path.name])
 
-        def body(place: bytes) -> bytes | None:
-            descriptor = held.get(_path(database.resolve(), place[: _NAME.size]).name)
-            return None if descriptor is None else _read(descriptor, place)
+        def body(place: bytes) -> bytes | str:
+            path = _path(database.resolve(), place[: _NAME.size])
+            return _read(held[path.name], path, place) if path.name in held else body_at(database.resolve(), place)
 
         yield body
 
@@ -178,10 +181,19 @@ def _path(database: Path, name: bytes) -> Path:
     return database.with_name(_prefix(database) + name.hex())
 
 
-def _read(descriptor: int, place: bytes) -> bytes | None:
+def _read(descriptor: int, path: Path, place: bytes) -> bytes | str:
     offset, length = _RANGE.unpack(place[_NAME.size :])
     body = os.pread(descriptor, length, offset)
-    return body if len(body) == length else None
+    if len(body) == length or os.fstat(descriptor).st_size == 0:
+        return body
+    return _unreadable(path, "the file is too short")
+
+
+def _unreadable(path: Path, reason: str | None) -> str:
+    return (
+        f"{path}: {reason}; put the file back. If it is lost for good, make an empty one of this name: then its "
+        "events have empty bodies"
+    )
 
 
 def _share_like(database: os.stat_result, descriptor: int) -> None:

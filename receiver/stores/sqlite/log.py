@@ -39,7 +39,8 @@ class SqliteLog(GroupedLog):
         self._keys = DeliveryKeys()
         self._jobs = JobRows()
         self._opened_as = path.stat()
-        self._log_opened_as = file_at(log_path(path))
+        self._log_path = log_path(path)
+        self._log_opened_as = file_at(self._log_path)
         super().__init__(self.write, max_items=MAX_ITEMS, max_bytes=MAX_BYTES)
 
     async def prepare(self) -> None:
@@ -87,12 +88,11 @@ class SqliteLog(GroupedLog):
         More writes would succeed, in a file that nobody can find any more. A transaction has to be open: with it
         SQLite has opened the log, and then keeps that file for as long as there is a connection.
         """
-        log = log_path(self._path)
         if self._log_opened_as is None:
-            self._log_opened_as = file_at(log)
+            self._log_opened_as = file_at(self._log_path)
         for name, path, opened_as in (
             ("database", self._path, self._opened_as),
-            ("log of the database,", log, self._log_opened_as),
+            ("log of the database,", self._log_path, self._log_opened_as),
         ):
             if not same_file(path, opened_as):
                 raise StoreError(f"the {name} {path} was moved or deleted; put it back or restart")
@@ -140,7 +140,11 @@ def _body_rows(
     long = [one.body for one in deliveries if len(one.body) >= least]
     places = beside.write(connection, long) if beside else iter(())
     return [
-        (number, headers_text(one.headers), *((next(places), BESIDE) if len(one.body) >= least else (one.body, PLAIN)))
+        (
+            number,
+            headers_text(one.headers),
+            *((next(places), BESIDE) if len(one.body) >= least else (one.body, PLAIN)),
+        )
         for number, one in enumerate(deliveries, seq)
     ]
 

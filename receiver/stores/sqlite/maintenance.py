@@ -70,13 +70,13 @@ class SqliteMaintenance(SqlMaintenance):
 class _Body(NamedTuple):
     seq: int
     size: int
-    body: bytes | None
+    body: bytes | str
     coding: int
 
 
 def _smaller(one: _Body) -> tuple[bytes, int, int] | None:
     """Return body, coding and seq as they shall be from now on, None if they stay as they are."""
-    if one.body is None:  # its file is lost
+    if isinstance(one.body, str):  # it cannot be read
         return None
     if (small := deflated(one.body)) is not None:
         return small, DEFLATED, one.seq

@@ -75,14 +75,14 @@ def _read(connection: sqlite3.Connection, after: int, limit: int, max_bytes: int
     cursor = connection.execute(statements.UNINDEXED, (after, limit))
     for seq, body, coding in cursor:
         rows.append((seq, _texts(seq, body, coding)))
-        taken.add(len(body or b""))
+        taken.add(len(body))
         if taken.is_full:
             break
     cursor.close()
     return rows
 
 
-def _texts(seq: int, body: bytes | None, coding: int) -> Texts:
+def _texts(seq: int, body: bytes | str, coding: int) -> Texts:
     try:
         return texts_of(decoded(body, coding, key=str(seq)))
     except StoreError:

@@ -17,12 +17,18 @@ _FRAMES_TO_VERIFY = 500
 
 def log_path(path: Path) -> Path:
     """Return the write-ahead log of a database."""
-    return path.with_name(f"{path.name}-wal")
+    return beside(path, "-wal")
 
 
 def index_path(path: Path) -> Path:
     """Return the index of the log, which all processes that have the database open share."""
-    return path.with_name(f"{path.name}-shm")
+    return beside(path, "-shm")
+
+
+def beside(path: Path, suffix: str) -> Path:
+    """Return a file that belongs to a database. SQLite puts it beside the file itself, not beside a link."""
+    real = path.resolve() if path.is_symlink() else path
+    return real.with_name(f"{real.name}{suffix}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,8 @@ STORE = "SELECT value FROM marks WHERE name = 'store'"
 
 IS_USED = f"SELECT EXISTS (SELECT 1 FROM bodies WHERE coding = {BESIDE} AND substr(body, 1, 8) = ?)"
 
-PLACES = f"SELECT seq, body FROM bodies WHERE coding = {BESIDE}"
+SOME_PLACES = f"""
+SELECT d.seq, d.key, b.body FROM bodies AS b JOIN deliveries AS d ON d.seq = b.seq WHERE b.coding = {BESIDE} LIMIT ?
+"""
 
-TAKE_IN = "UPDATE bodies SET body = ?, coding = ? WHERE seq = ?"
+TAKE_IN = f"UPDATE bodies SET body = ?, coding = {PLAIN} WHERE seq = ?"

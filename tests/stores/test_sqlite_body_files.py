@@ -1,0 +1,368 @@
+"""Long bodies of new deliveries, which lie in files beside the database until they are moved into it."""
+# ruff: noqa: ASYNC240 - looks at small files between two steps of a test, where nothing else runs
+
+import errno
+import os
+import random
+import sqlite3
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from receiver.core.deliveries import DeliveryFilter
+from receiver.core.retention import PruneRule
+from receiver.core.types import AppendOutcome, DeliveryKey
+from receiver.errors import StoreError
+from receiver.stores.sql.compression import MIN_BYTES
+from receiver.stores.sqlite import body_files, synced
+from receiver.stores.sqlite.log import SqliteLog
+from receiver.stores.sqlite.statements import body_files as statements
+from receiver.stores.sqlite.store import SqliteStore
+from receiver.stores.sqlite.write_ahead_log import log_path
+from tests.doubles import NOON, body_of, delivery
+from tests.stores.conftest import open_all
+from tests.stores.opened import DAY, MUCH, ONE, Opened
+from tests.stores.rows import execute, select
+
+PLAIN, DEFLATED, BESIDE = 0, 1, 2
+LONG = body_of(text="some words of a page " * 2_000)
+NOISE = random.Random(1).randbytes(3 * MIN_BYTES)
+FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def codings(path: Path) -> dict[str, int]:
+    """Return how each body is stored."""
+    return dict(select(path, "SELECT d.key, b.coding FROM deliveries AS d JOIN bodies AS b USING (seq)"))
+
+
+async def body(opened: Opened, key: str = "k") -> bytes | None:
+    """Return the body of a delivery, as it is shown."""
+    return (await opened.reports.detail(DeliveryKey(key))).body
+
+
+async def move(opened: Opened) -> None:
+    """Route what is new, and move the bodies into the database."""
+    await opened.route()
+    await opened.maintenance.compress(limit=1_000)
+
+
+async def reclaim(opened: Opened) -> None:
+    """Give back all unused room."""
+    while await opened.maintenance.reclaim(MUCH):
+        pass
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The syncs of files and of folders, and what a test adds to them, in their order."""
+    made: list[str] = []
+    real_sync, real_folder = synced.sync, synced.sync_folder
+
+    def sync(descriptor: int) -> None:
+        real_sync(descriptor)
+        made.append(f"sync {_kind(Path(f'/proc/self/fd/{descriptor}').readlink())}")
+
+    def sync_folder(folder: Path) -> None:
+        real_folder(folder)
+        made.append("sync folder")
+
+    monkeypatch.setattr(body_files, "sync", sync)
+    monkeypatch.setattr(body_files, "sync_folder", sync_folder)
+    return made
+
+
+def _kind(path: Path) -> str:
+    return "bodies" if "-bodies-" in path.name else path.name.removeprefix("receiver.db")
+
+
+async def test_only_long_bodies_lie_in_files(sqlite_store: SqliteStore, path: Path) -> None:
+    """Those that take more than a page of the database. The file belongs to whom the database belongs."""
+    async with open_all(sqlite_store) as opened:
+        path.chmod(0o640)
+        await opened.add(delivery("short", body=b"x" * (MIN_BYTES - 1)), delivery("long", body=b"x" * MIN_BYTES))
+
+        assert codings(path) == {"short": PLAIN, "long": BESIDE}
+        [file] = body_files.body_files(path)
+        assert (file.stat().st_size, stat.S_IMODE(file.stat().st_mode)) == (MIN_BYTES, 0o640)
+        assert (await opened.reports.facts()).bytes == sum(
+            one.stat().st_size for one in (path, log_path(path), file)
+        )
+
+
+async def test_everybody_reads_the_whole_body(sqlite_store: SqliteStore) -> None:
+    """Listings, exports, workers, the index of words, and the comparison with another arrival."""
+    async with open_all(sqlite_store) as opened, sqlite_store.search() as search:
+        assert await opened.add(delivery(body=LONG), delivery(body=LONG), delivery(body=LONG + b" ")) == [
+            AppendOutcome.ACCEPTED,
+            AppendOutcome.DUPLICATE,
+            AppendOutcome.CONFLICT,
+        ]
+        assert await search.index(limit=10, max_bytes=MUCH) == 1
+
+        assert await body(opened) == LONG
+        found = [one async for one in opened.reports.iter_deliveries(DeliveryFilter())]
+        assert [one.delivery.body for one in found] == [LONG]
+        batch = await opened.queue.routing_batch(limit=10, max_bytes=MUCH)
+        assert [one.delivery.body for one in batch.deliveries] == [LONG]
+        await opened.route(ONE, claim=False)
+        [item] = await opened.claim()
+        assert item.source.delivery.body == LONG
+
+
+async def test_a_body_is_synced_before_the_commit_that_names_it(
+    sqlite_store: SqliteStore, calls: list[str]
+) -> None:
+    """With its file and the name of that. So a power cut leaves no delivery without its body."""
+    async with sqlite_store.log() as log:
+        assert isinstance(log, SqliteLog)
+        await log.database.call(lambda connection: connection.set_trace_callback(calls.append))
+
+        await log.append(delivery("a", body=LONG))
+        await log.append(delivery("b", body=LONG))
+
+    steps = [one for one in calls if one.startswith(("sync", "BEGIN", "COMMIT"))]
+    assert steps[:4] == ["BEGIN IMMEDIATE", "sync folder", "sync bodies", "COMMIT"]
+    assert [one for one in steps[4:] if one != "COMMIT"] == ["BEGIN IMMEDIATE", "sync bodies"]
+
+
+async def test_bodies_are_moved_into_the_database_and_then_the_file_goes(
+    sqlite_store: SqliteStore, path: Path
+) -> None:
+    """Compressed where that gains much. What is new waits until it is routed, and its file with it."""
+    async with open_all(sqlite_store) as opened:
+        await opened.add(delivery("text", body=LONG), delivery("noise", body=NOISE))
+        await opened.route()
+        await opened.add(delivery("new", body=LONG))
+
+        step = await opened.maintenance.compress(limit=1_000)
+        await reclaim(opened)
+
+        assert step.count == 2
+        assert codings(path) == {"text": DEFLATED, "noise": PLAIN, "new": BESIDE}
+        assert len(body_files.body_files(path)) == 1
+
+        await move(opened)
+        await reclaim(opened)
+
+        assert body_files.body_files(path) == []
+        assert [await body(opened, key) for key in ("text", "noise", "new")] == [LONG, NOISE, LONG]
+
+
+async def test_the_writer_goes_on_in_a_new_file(sqlite_store: SqliteStore, path: Path) -> None:
+    """When the one it has open was removed, by a worker or by somebody's hand."""
+    async with open_all(sqlite_store) as opened:
+        await opened.add(delivery("a", body=LONG))
+        await move(opened)
+        await reclaim(opened)
+        await opened.add(delivery("b", body=LONG))
+
+        [file] = body_files.body_files(path)
+        file.unlink()
+        await opened.add(delivery("c", body=LONG))
+
+        assert [await body(opened, key) for key in "ac"] == [LONG, LONG]
+        with pytest.raises(StoreError, match=r"body of delivery b cannot be read: .*: No such file"):
+            await body(opened, "b")
+
+
+async def test_a_full_file_is_followed_by_another(
+    sqlite_store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its room is free as soon as its own bodies have been moved."""
+    monkeypatch.setattr(body_files, "MAX_FILE_BYTES", len(LONG) + 1)
+    async with open_all(sqlite_store) as opened:
+        for key in "abc":
+            await opened.add(delivery(key, body=LONG))
+
+        sizes = [one.stat().st_size for one in body_files.body_files(path)]
+        assert sorted(sizes) == [len(LONG), 2 * len(LONG)]
+        assert [await body(opened, key) for key in "abc"] == [LONG] * 3
+
+
+async def test_what_is_pruned_frees_its_file(sqlite_store: SqliteStore, path: Path) -> None:
+    """Also the body that was never moved."""
+    async with open_all(sqlite_store) as opened:
+        await opened.add(delivery(body=LONG))
+        await opened.route()
+
+        await opened.maintenance.prune(PruneRule(NOON + DAY, bodies=True), after=0, limit=9, now=NOON + DAY)
+        await reclaim(opened)
+
+        assert body_files.body_files(path) == []
+        assert await body(opened) is None
+
+
+async def test_what_replaced_a_body_is_synced_before_its_file_goes(
+    sqlite_store: SqliteStore, path: Path, calls: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The commits of maintenance are not, and a power cut would bring back the row without its file."""
+    real = Path.unlink
+
+    def unlink(file: Path, missing_ok: bool = False) -> None:
+        calls.append(f"remove {_kind(file)}")
+        real(file, missing_ok)
+
+    async with open_all(sqlite_store) as opened:
+        await opened.add(delivery(body=LONG))
+        await move(opened)
+        calls.clear()
+        monkeypatch.setattr(Path, "unlink", unlink)
+        await reclaim(opened)
+
+    assert calls[:2] == ["sync -wal", "remove bodies"]
+
+
+async def test_files_of_another_database_stay(sqlite_store: SqliteStore, path: Path) -> None:
+    """Somebody has moved that away without its files, or they have other names."""
+    async with open_all(sqlite_store) as opened:
+        await opened.add(delivery(body=LONG))
+        store = body_files.body_files(path)[0].name.removeprefix("receiver.db-bodies-")[:8]
+        others = [f"receiver.db-bodies-{name}" for name in ("0123456789abcdef", f"{store}.old", f"{store}0123456")]
+        for name in others:
+            path.with_name(name).write_bytes(b"x")
+        await move(opened)
+        await reclaim(opened)
+
+    assert sorted(one.name for one in body_files.body_files(path)) == sorted(others)
+
+
+@pytest.mark.parametrize("full", ["pwrite", "sync"])
+async def test_a_full_disk_refuses_the_batch_and_nothing_else(
+    sqlite_store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch, full: str
+) -> None:
+    """After a failed sync the file is never used again: nobody knows what it lacks."""
+
+    def fail(*_: object) -> int:
+        raise FULL
+
+    async with open_all(sqlite_store) as opened:
+        await opened.add(delivery("a", body=LONG))
+        with monkeypatch.context() as patched:
+            patched.setattr(*((os, "pwrite", fail) if full == "pwrite" else (body_files, "sync", fail)))
+            with pytest.raises(StoreError, match="No space left on device"):
+                await opened.log.append(delivery("b", body=LONG))
+
+        assert await opened.add(delivery("b", body=LONG)) == [AppendOutcome.ACCEPTED]
+        assert [await body(opened, key) for key in "ab"] == [LONG, LONG]
+        assert len(body_files.body_files(path)) == 2
+
+
+async def test_a_body_that_the_system_takes_in_pieces_is_whole(
+    sqlite_store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A write may take less than it was given."""
+    real: Callable[[int, Any, int], int] = os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda file, rest, at: real(file, rest[:1_000], at))
+    async with open_all(sqlite_store) as opened:
+        await opened.add(delivery("a", body=LONG), delivery("b", body=NOISE))
+
+        assert [await body(opened, key) for key in "ab"] == [LONG, NOISE]
+
+
+async def test_a_file_that_is_away_for_a_time_loses_nothing(sqlite_store: SqliteStore, path: Path) -> None:
+    """New events wait for it, as nobody knows what they are about. What is routed already waits alone."""
+    async with open_all(sqlite_store) as opened:
+        await opened.add(delivery("away", body=LONG))
+        [file] = body_files.body_files(path)
+        kept = file.read_bytes()
+        await opened.route()
+        file.unlink()
+        await opened.add(delivery("there", body=LONG))
+        await move(opened)
+
+        assert codings(path) == {"away": BESIDE, "there": DEFLATED}
+        with pytest.raises(
+            StoreError, match=rf"delivery away cannot be read: {file}: No such file.*; put the file"
+        ):
+            await body(opened, "away")
+        assert await body(opened, "there") == LONG
+
+        file.write_bytes(kept)
+        assert await body(opened, "away") == LONG
+
+
+async def test_new_events_wait_until_somebody_gives_a_lost_file_up(sqlite_store: SqliteStore, path: Path) -> None:
+    """An empty file says so. Its events are then handled as unknown ones, and the file goes as any other."""
+    async with open_all(sqlite_store) as opened:
+        await opened.add(delivery(body=LONG))
+        [file] = body_files.body_files(path)
+        file.unlink()
+        with pytest.raises(StoreError, match="make an empty one of this name"):
+            await opened.route(ONE)
+
+        file.touch()
+        await move(opened)
+        await reclaim(opened)
+
+        assert await body(opened) == b""
+        assert body_files.body_files(path) == []
+
+
+async def test_a_shorter_file_has_lost_what_is_behind_its_end(sqlite_store: SqliteStore, path: Path) -> None:
+    """A part of a body is never taken for all of it."""
+    async with open_all(sqlite_store) as opened:
+        await opened.add(delivery("a", body=LONG), delivery("b", body=LONG))
+        os.truncate(body_files.body_files(path)[0], 2 * len(LONG) - 1)
+
+        assert await body(opened, "a") == LONG
+        with pytest.raises(StoreError, match=r"body of delivery b cannot be read: .*: the file is too short"):
+            await body(opened, "b")
+
+
+async def test_files_lie_beside_the_database_and_not_beside_a_link(tmp_path: Path) -> None:
+    """As the log of SQLite does: others may open the database by its own name, or from another folder."""
+    (tmp_path / "real").mkdir()
+    real, link = tmp_path / "real" / "receiver.db", tmp_path / "link.db"
+    async with SqliteStore(f"sqlite:///{real}").log():
+        link.symlink_to(real)
+    async with open_all(SqliteStore(f"sqlite:///{link}")) as opened:
+        await opened.add(delivery(body=LONG))
+
+    [file] = body_files.body_files(real)
+    assert file.parent == real.parent
+    async with SqliteStore(f"sqlite:///{real}").reports() as reports:
+        assert (await reports.detail(DeliveryKey("k"))).body == LONG
+
+
+async def test_a_file_can_be_read_on_while_others_remove_it(sqlite_store: SqliteStore, path: Path) -> None:
+    """As a backup has to that takes long."""
+    async with open_all(sqlite_store) as opened:
+        await opened.add(delivery(body=LONG))
+        [(place,)] = select(path, "SELECT body FROM bodies")
+        with body_files.held_files(path) as body_of:
+            await move(opened)
+            await reclaim(opened)
+            assert body_files.body_files(path) == []
+
+            assert body_of(place) == LONG
+        assert isinstance(body_files.body_at(path, place), str)
+
+
+async def test_a_file_that_comes_into_use_again_is_not_removed(sqlite_store: SqliteStore, path: Path) -> None:
+    """Nothing is in it for a moment, and the writer appends the next body before anybody looks."""
+    async with open_all(sqlite_store) as opened:
+        await opened.add(delivery("a", body=LONG))
+        await move(opened)
+        await opened.add(delivery("b", body=LONG))
+        await reclaim(opened)
+
+        assert len(body_files.body_files(path)) == 1
+        assert await body(opened, "b") == LONG
+
+
+async def test_a_use_of_a_file_is_found_by_an_index(sqlite_store: SqliteStore, path: Path) -> None:
+    """Among any number of bodies."""
+    async with sqlite_store.log():
+        plan = select(path, f"EXPLAIN QUERY PLAN {statements.IS_USED.replace('?', 'NULL')}")
+    assert any("bodies_beside" in row[-1] for row in plan)
+
+
+def test_other_programs_can_read_the_database(made: Path) -> None:
+    """Other programs read all tables, and the index too."""
+    execute(made, "INSERT INTO bodies (seq, headers, body, coding) VALUES (1, '[]', zeroblob(24), 2)")
+    with sqlite3.connect(made) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        assert connection.execute("SELECT length(body) FROM bodies").fetchall() == [(24,)]
