@@ -14,6 +14,7 @@ import pytest
 
 from receiver.core.deliveries import Delivery
 from receiver.core.types import AppendOutcome, DeliveryKey
+from receiver.stores.sqlite import body_files
 from receiver.stores.sqlite.database import transaction
 from receiver.stores.sqlite.delivery_keys import DeliveryKeys, add_functions, index_key
 from receiver.stores.sqlite.log import insert_deliveries
@@ -45,6 +46,7 @@ def connected(path: Path) -> sqlite3.Connection:
     """Return a connection as the store has it."""
     connection = sqlite3.connect(path, isolation_level=None)
     add_functions(connection)
+    body_files.add_functions(connection, path)
     return connection
 
 

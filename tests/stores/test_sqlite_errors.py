@@ -213,13 +213,13 @@ async def test_a_full_disk_fails_its_own_batch_and_the_log_recovers(made: Path) 
         await log.database.call(lambda connection: connection.execute("PRAGMA max_page_count = 30").fetchone())
 
         results = await asyncio.gather(
-            *[log.append(delivery(str(n), body=b"x" * 100_000)) for n in range(3)], return_exceptions=True
+            *[log.append(delivery(str(n), body=b"x" * 8_000)) for n in range(40)], return_exceptions=True
         )
-        assert [type(result) for result in results] == [StoreError] * 3
+        assert [type(result) for result in results] == [StoreError] * 40
         assert await reports.count_unfinished() == 0
 
         await log.database.call(lambda connection: connection.execute("PRAGMA max_page_count = 100000").fetchone())
-        assert (await log.append(delivery("0", body=b"x" * 100_000))).outcome is AppendOutcome.ACCEPTED
+        assert (await log.append(delivery("0", body=b"x" * 8_000))).outcome is AppendOutcome.ACCEPTED
 
 
 @pytest.mark.parametrize("deed", ["deleted", "moved", "replaced"])

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from receiver.core.quarantine import Quarantined
 from receiver.stores.sql.connection import SqlDatabase
 from receiver.stores.sqlite.checkpoints import Checkpointer
 from receiver.stores.sqlite.database import Database
@@ -18,7 +19,7 @@ from receiver.stores.sqlite.log import SqliteLog
 from receiver.stores.sqlite.queue import SqliteQueue
 from receiver.stores.sqlite.store import SqliteStore
 from receiver.stores.sqlite.write_ahead_log import log_path
-from tests.doubles import delivery, event_of, eventually, soon, turns
+from tests.doubles import NOON, delivery, event_of, eventually, soon, turns
 
 PAGE = 4096
 LONG_LOG = 70 * 1024 * 1024
@@ -64,7 +65,7 @@ async def test_a_commit_leaves_the_database_file_alone(made: Path, sqlite_store:
     """Here it passes the 1,000 pages at which SQLite would checkpoint by itself."""
     async with sqlite_store.log() as log:
         before = made.stat().st_size
-        await log.append(delivery(body=b"x" * 6_000_000))
+        await log.quarantine(Quarantined(NOON, "conflict", "", None, (), b"x" * 6_000_000))
         size = made.with_name("receiver.db-wal").stat().st_size
         grown = made.stat().st_size - before
 
@@ -76,7 +77,7 @@ async def test_the_log_is_checkpointed_in_the_background(made: Path, sqlite_stor
     """Nobody has to close the store for it."""
     async with sqlite_store.log() as log:
         before = made.stat().st_size
-        await log.append(delivery(body=b"x" * 1_000_000))
+        await asyncio.gather(*[log.append(delivery(str(n), body=b"x" * 8_000)) for n in range(130)])
         await eventually(lambda: made.stat().st_size - before > 900_000)
 
 
@@ -313,7 +314,7 @@ async def test_the_log_starts_again_under_writes_without_a_pause(made: Path) -> 
     )
     writer = Database(made, setup=setup, after_commit=checkpointer.after_commit)
     async with writer as database, checkpointer.used():
-        log = SqliteLog(database, made)
+        log = SqliteLog(database, made, None)
 
         async def send(sender: int) -> None:
             for number in range(400):
@@ -336,7 +337,7 @@ async def test_a_log_is_bounded_although_the_background_never_moves_it(made: Pat
     setup = f"PRAGMA wal_autocheckpoint = 0; PRAGMA synchronous = OFF; PRAGMA journal_size_limit = {limit};"
     body = os.urandom(100_000)
     async with Database(made, setup=setup, after_commit=checkpointer.after_commit) as database:
-        log = SqliteLog(database, made)
+        log = SqliteLog(database, made, None)
         sizes = []
         for number in range(60):
             await log.append(delivery(str(number), body=body))

@@ -56,6 +56,7 @@ WORK = {
 }
 """Work items in every state that schema 2 had: state, attempts, lost, trigger, due_at, worker, last_error."""
 
+STORE_NUMBER = "SELECT name, value FROM marks WHERE name = 'store'"
 OTHER_TABLES = ("deliveries", "bodies", "attempts", "quarantine", "handlers", "marks")
 
 IDS = dict(zip(WORK, range(1, len(WORK) + 1), strict=True))
@@ -224,7 +225,7 @@ async def test_schema_6_keeps_every_column_of_every_work_item(path: Path) -> Non
         assert moments == [due[work_id] if columns.get(state) == one else None for one in MOMENTS.split(", ")]
     assert {state for _, _, _, state, *_ in before} == set(WorkState)
     last = max(row[0] for row in others["deliveries"])
-    others["marks"] = sorted([*others["marks"], ("keyed", last), ("summed", last)])
+    others["marks"] = sorted([*others["marks"], ("keyed", last), ("summed", last), *select(path, STORE_NUMBER)])
     known = {row[0]: row for row in others["handlers"]}
     names = known.keys() | {handler for (handler,) in select(path, "SELECT handler FROM work_items")}
     others["handlers"] = [known.get(name, (name, "on", 0)) for name in sorted(names)]
@@ -238,7 +239,8 @@ def test_scheduled_runs_are_no_arrivals_after_a_migration(path: Path) -> None:
     prepare(path, create=True)
     execute(
         path,
-        *(f"DROP INDEX {name}" for name in ("work_dead", "work_skipped", "monitor_checks")),
+        *(f"DROP INDEX {name}" for name in ("work_dead", "work_skipped", "monitor_checks", "bodies_beside")),
+        "DELETE FROM marks WHERE name = 'store'",
         "DROP TABLE arrival_minutes",
         "INSERT INTO deliveries (key, type, received_at, size, origin) "
         "VALUES ('a', 'crawl.page', 60000000, 0, 'sender'), ('b', 'schedule.run', 60000000, 0, 'schedule')",

@@ -12,8 +12,12 @@ from receiver.core.jobs import JobFilter, JobState
 from receiver.core.types import WorkState
 from receiver.stores.sql.jobs import job_listing
 from receiver.stores.sql.statements import columns
+from receiver.stores.sqlite import body_files
 from receiver.stores.sqlite.delivery_keys import add_functions
 from receiver.stores.sqlite.dialect import READS
+from receiver.stores.sqlite.statements import (
+    body_files as body_statements,
+)
 from receiver.stores.sqlite.statements import (
     claims,
     controls,
@@ -32,6 +36,7 @@ from tests.stores.rows import MOMENTS, moments
 
 MODULES = (
     log,
+    body_statements,
     delivery_keys,
     routing,
     claims,
@@ -92,11 +97,11 @@ STATEMENTS = {
 TABLES = ("deliveries", "bodies", "work_items", "attempts", "quarantine", "once_keys", *"dbwqhne", "latest")
 OF_WHAT_IS_OPEN = (
     r"USING (COVERING )?INDEX (work_waiting|work_suspects|work_held|work_running|lane_queue|work_failed"
-    r"|attempts_lost|work_dead|work_skipped|monitor_checks)\b"
+    r"|attempts_lost|work_dead|work_skipped|monitor_checks|bodies_beside)\b"
 )
 """They hold only what is open, has ended badly or is rare: to go through one is no scan of the store."""
-FOR_PEOPLE = ("health.counts", "health.latest_attempts", "ONCE_KEYS_BEFORE")
-"""What `handlers list` and maintenance ask now and then: they scan everything, and an index would cost more."""
+FOR_PEOPLE = ("health.counts", "health.latest_attempts", "ONCE_KEYS_BEFORE", "WHOLE")
+"""What `handlers list`, maintenance and a copy ask now and then: they scan everything, and an index would cost more."""
 MOST = 20_000
 
 
@@ -105,6 +110,7 @@ def connection(made: Path) -> Iterator[sqlite3.Connection]:
     """A connection to an empty database, which has an index of words."""
     with closing(sqlite3.connect(made, isolation_level=None)) as connection:
         add_functions(connection)
+        body_files.add_functions(connection, made)
         connection.execute(search.CREATE)
         yield connection
 

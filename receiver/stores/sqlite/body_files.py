@@ -49,10 +49,16 @@ def body_at(database: Path, place: bytes) -> bytes | str:
 
 
 def body_files(database: Path) -> Sequence[Path]:
-    """Return the files of bodies that lie beside a database, also those of another one that had this name."""
+    """Return the files of bodies that lie beside a database, also those of another one that had this name.
+
+    There are none in a folder that this user cannot list.
+    """
     resolved = database.resolve()
     prefix = _prefix(resolved)
-    return sorted(one for one in resolved.parent.iterdir() if one.name.startswith(prefix))
+    try:
+        return sorted(one for one in resolved.parent.iterdir() if one.name.startswith(prefix))
+    except OSError:
+        return ()
 
 
 class BodyWriter:

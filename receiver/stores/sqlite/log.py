@@ -32,7 +32,8 @@ MAX_BYTES = 8 * 1024 * 1024
 class SqliteLog(GroupedLog):
     """A WritableLog. A resolved future means that SQLite has synced the write-ahead log to the disk."""
 
-    def __init__(self, database: Database, path: Path, beside: BodyWriter) -> None:
+    def __init__(self, database: Database, path: Path, beside: BodyWriter | None) -> None:
+        """Long bodies are written `beside` the database; without that, into it."""
         self.database = database
         self._beside = beside
         self._path = path

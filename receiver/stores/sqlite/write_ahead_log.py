@@ -1,5 +1,6 @@
 """The write-ahead log as a file: where it lies, and whether it can belong to its database."""
 
+import os
 import sys
 from array import array
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ def index_path(path: Path) -> Path:
 
 def beside(path: Path, suffix: str) -> Path:
     """Return a file that belongs to a database. SQLite puts it beside the file itself, not beside a link."""
-    real = path.resolve() if path.is_symlink() else path
+    real = path.resolve() if os.path.islink(path) else path  # noqa: PTH114 - that one fails for too long a name
     return real.with_name(f"{real.name}{suffix}")
 
 
