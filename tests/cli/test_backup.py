@@ -13,13 +13,16 @@ import pytest
 
 from receiver.cli.main import receiver, run
 from receiver.core.clock import local_time
-from tests.cli.kept import DEAD, DONE, NOON, WAITING, fill, on_a_terminal
+from receiver.stores.sqlite.body_files import body_files
+from tests.cli.kept import DEAD, DONE, NOON, WAITING, delivery, fill, on_a_terminal
+from tests.cli.replaying import keep
 from tests.doubles import LONG
 from tests.stores.rows import execute, select
 
 pytestmark = pytest.mark.usefixtures("configured")
 
 KEPT, COPY = Path("kept.db"), Path("copy.db")
+LONG_BODY = b'{"text":"' + b"x" * 20_000 + b'"}'
 
 
 def invoke(*args: str) -> int:
@@ -147,6 +150,55 @@ def test_no_backup_is_kept_of_a_damaged_store(capsys: pytest.CaptureFixture[str]
     assert "damaged" in err
     assert len(err.splitlines()) == 1
     assert not COPY.exists()
+
+
+@pytest.mark.usefixtures("filled")
+def test_a_backup_has_the_bodies_that_lie_beside_the_database(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    """It is one file, and a restore from it needs no other."""
+    keep(delivery("long", body=LONG_BODY))
+    assert len(body_files(KEPT)) == 1
+
+    assert invoke("backup", "copy.db") == 0
+    assert files() == {"kept.db", "copy.db", body_files(KEPT)[0].name}
+    assert invoke("restore", "copy.db", "--yes", "--discard") == 0
+    assert files() == {"kept.db", "copy.db"}
+
+    capfdbinary.readouterr()
+    assert invoke("events", "raw", "long") == 0
+    assert capfdbinary.readouterr().out.rstrip(b"\n") == LONG_BODY
+
+
+@pytest.mark.usefixtures("filled")
+def test_a_restore_keeps_the_bodies_beside_the_store_before(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    """Under its new name, so that it can be opened, and restored again."""
+    assert invoke("backup", "copy.db") == 0
+    keep(delivery("long", body=LONG_BODY))
+
+    assert invoke("restore", "copy.db", "--yes") == 0
+
+    [aside] = [path for path in Path().glob("kept.db-replaced-*") if "-bodies-" not in path.name]
+    assert body_files(KEPT) == []
+    assert len(body_files(aside)) == 1
+    capfdbinary.readouterr()
+    assert invoke("events", "raw", "long", "--store", f"sqlite:///{aside}") == 0
+    assert capfdbinary.readouterr().out.rstrip(b"\n") == LONG_BODY
+    assert invoke("restore", str(aside), "--yes", "--discard") == 0
+    assert keys(KEPT)[-1] == "long"
+
+
+@pytest.mark.usefixtures("filled")
+def test_no_backup_is_kept_without_a_body(capsys: pytest.CaptureFixture[str]) -> None:
+    """The message names the event, and the file that is not there."""
+    keep(delivery("long", body=LONG_BODY))
+    [file] = body_files(KEPT)
+    file.unlink()
+
+    assert invoke("backup", "copy.db") == 3
+
+    err = capsys.readouterr().err
+    assert f"the body of delivery long cannot be read: {file}: No such file or directory; put the file back" in err
+    assert len(err.splitlines()) == 1
+    assert files() == {"kept.db"}
 
 
 @pytest.mark.usefixtures("filled")

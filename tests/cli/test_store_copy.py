@@ -6,9 +6,12 @@ import pytest
 
 from receiver.cli.main import receiver, run
 from receiver.core.recorded_actions import NewAction
+from receiver.core.types import DeliveryKey
+from receiver.errors import StoreError
 from receiver.stores import open_store
 from receiver.stores.copying import open_copy
 from receiver.stores.sql.copying import StoreCopy
+from receiver.stores.sqlite.body_files import body_files
 from tests.cli.kept import DEAD, DONE, HELD, QUEUED, SAVE, SKIPPED, STORE, WAITING, delivery, fill
 from tests.cli.replaying import keep
 from tests.doubles import NOON
@@ -163,6 +166,30 @@ def test_a_store_goes_to_postgresql_and_back(postgres_url: str, capsys: pytest.C
         assert invoke("events", "list", "--store", url, "--json") == 0
         assert invoke("work-items", "list", "--store", url, "--json") == 0
         assert invoke("work-items", "retry", "2", "--store", url, "--yes") == 0
+
+
+async def test_long_bodies_come_over_from_the_files_beside_a_database(
+    bare_environment: Path, postgres_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The copy has them in itself. A body that cannot be read ends the copy, and the file is named."""
+    long = b'{"text":"' + b"x" * 20_000 + b'"}'
+    async with open_store(STORE).log() as log:
+        for key in ("a", "b"):
+            await log.append(delivery(key, body=long))
+
+    for url in (TO, postgres_url):
+        async with open_copy(STORE, url) as (reading, writing):
+            copy = StoreCopy(reading, writing)
+            await copy.run()
+            assert await copy.differences() == 0
+        async with open_store(url).reports() as reports:
+            assert [(await reports.detail(DeliveryKey(key))).body for key in ("a", "b")] == [long, long]
+
+    [file] = body_files(KEPT)
+    file.unlink()
+    async with open_copy(STORE, "sqlite:///other.db") as (reading, writing):
+        with pytest.raises(StoreError, match=f"{file.name}: No such file or directory; put the file back"):
+            await StoreCopy(reading, writing).run()
 
 
 async def test_new_deliveries_come_behind_what_was_pruned(bare_environment: Path, postgres_url: str) -> None:

@@ -15,6 +15,8 @@ from typing import Any
 
 from receiver.core.clock import SystemClock, to_micros
 from receiver.stores.sql.compression import decoded
+from receiver.stores.sqlite import body_files
+from receiver.stores.sqlite.statements.body_files import BODY
 from tests.process import warm
 from tests.process.load import Load
 from tests.process.programs import Program, Serving, Started, kill
@@ -166,11 +168,12 @@ class Deployment:
     # --- what is in the store
 
     def rows(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
-        """Read the database as anybody can, beside the program."""
+        """Read the database as anybody can, beside the program, but for long bodies, which lie in files."""
         if self.on_postgres:
             with PostgresTables(self.settings["STORE"]).connect() as postgres:
                 return postgres.execute(sql.replace("?", "%s").encode(), values).fetchall()
         with closing(self._open()) as connection:
+            body_files.add_functions(connection, self.database)
             return connection.execute(sql, values).fetchall()
 
     def _open(self) -> sqlite3.Connection:
@@ -181,7 +184,8 @@ class Deployment:
         listed = "json_array_elements_text(?::json)" if self.on_postgres else "json_each(?)"
         wanted = "" if keys is None else f"WHERE key IN (SELECT value FROM {listed})"
         values = () if keys is None else (json.dumps(list(keys)),)
-        sql = f"SELECT key, body, coding FROM deliveries JOIN bodies USING (seq) {wanted}"
+        body = "b.body" if self.on_postgres else BODY
+        sql = f"SELECT d.key, {body}, b.coding FROM deliveries AS d JOIN bodies AS b USING (seq) {wanted}"
         rows = [
             (key, hashlib.sha256(decoded(body, coding, key=key)).digest())
             for key, body, coding in self.rows(sql, *values)

@@ -36,7 +36,7 @@ class Load:
 
     def body(self) -> bytes:
         """Return a new body, mostly small, at times large."""
-        [size] = self.rng.choices((10, 500, 2_000, 20_000, 200_000), (40, 30, 30, 3, 1))
+        [size] = self.rng.choices((10, 500, 2_000, 20_000, 200_000), (40, 30, 30, 10, 1))
         content: dict[str, Any] = {
             "success": True,
             "type": "crawl.page",

@@ -101,7 +101,7 @@ OF_WHAT_IS_OPEN = (
 )
 """They hold only what is open, has ended badly or is rare: to go through one is no scan of the store."""
 FOR_PEOPLE = ("health.counts", "health.latest_attempts", "ONCE_KEYS_BEFORE", "WHOLE")
-"""What `handlers list`, maintenance and a copy ask now and then: they scan everything, and an index would cost more."""
+"""What `handlers list`, maintenance and copies ask now and then: they scan everything; an index would cost more."""
 MOST = 20_000
 
 
