@@ -1,5 +1,6 @@
 """The `receiver` command: it runs a subcommand, and turns every error into one line and an exit code."""
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -45,6 +46,10 @@ _COMMANDS = {
     "verify": "receiver.cli.verify:verify",
 }
 
+_GIVING_WAY = frozenset({"backup", "events", "jobs", "replay", "store"})
+"""Commands that may go through a whole store. Where the processors are busy, they leave them to the endpoint."""
+_NICENESS = 10
+
 
 @contextmanager
 def _done_when_output_closes() -> Iterator[None]:
@@ -78,6 +83,8 @@ def main() -> None:
     """Run the command line and leave with its exit code."""
     open_standard_files()
     guard_stdout()
+    if _GIVING_WAY.intersection(sys.argv[1:2]):
+        os.nice(_NICENESS)
     sys.exit(run(receiver.main))
 
 

@@ -1,6 +1,7 @@
 """`receiver replay` in a process of its own: Ctrl-C in handlers of every kind, a full disk, changes of the code."""
 
 import asyncio
+import os
 import resource
 import shlex
 import signal
@@ -174,3 +175,16 @@ async def test_reload_ends_at_once_when_nothing_can_be_planned(deployment: Deplo
 
     assert done.code == 3
     assert "there is no database" in done.text
+
+
+async def test_a_replay_gives_way_to_the_endpoint_and_a_worker_does_not(deployment: Deployment) -> None:
+    """Where the processors are busy. So a command over a whole store does not delay acknowledgements."""
+    function = "def one(event, ctx):\n    import os\n    open('nice', 'a').write(f'{os.nice(0)} ')"
+    deployment.write_handlers(_CODE.format(function=function))
+
+    assert deployment.run("replay", "--yes", "--limit", "1").code == 0
+    async with deployment.serve():
+        await deployment.all_handled()
+
+    own = os.nice(0)
+    assert set((deployment.folder / "nice").read_text().split()) == {str(own + 10), str(own)}
