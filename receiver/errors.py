@@ -15,6 +15,7 @@
     │   ├── ReadTimeout             408
     │   └── TooLarge                413
     ├── StoreError                  nobody at once: the store cannot do it now; try later
+    │   ├── UnreadableBody          the file of a body is away, or damaged
     │   └── Overloaded              a limit on memory is reached; answered 503 like any other store error
     ├── AlertNotSent                nobody at once: an alert could not be posted; it is posted later
     ├── ServiceError                the caller of the service: a call failed
@@ -119,6 +120,10 @@ class TooLarge(RejectedRequest):
 
 class StoreError(ReceiverError):
     """The store cannot do this now: it is locked, full, or unreachable. Nothing was stored."""
+
+
+class UnreadableBody(StoreError):
+    """The store cannot read the body of a delivery now. Its work items fail, and can be retried later."""
 
 
 class Overloaded(StoreError):

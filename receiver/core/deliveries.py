@@ -34,11 +34,15 @@ class Receipt:
 
 
 class StoredDelivery(NamedTuple):
-    """A delivery in the store. `seq` grows in the order of arrival. `duplicates` counts later arrivals of it."""
+    """A delivery in the store. `seq` grows in the order of arrival. `duplicates` counts later arrivals of it.
+
+    `unreadable` tells workers why the store could not read its body, which is empty then.
+    """
 
     seq: int
     duplicates: int
     delivery: Delivery
+    unreadable: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from receiver.core.deliveries import Delivery, StoredDelivery
 from receiver.core.log_lines import event_log
 from receiver.core.types import Origin, Trigger
-from receiver.errors import CostlyBody
+from receiver.errors import CostlyBody, UnreadableBody
 from receiver.events import EVENT_CLASSES, Event, ScheduledRun, UnknownEvent, parse_event
 from receiver.routing import Handler
 
@@ -16,9 +16,11 @@ log = event_log(__name__)
 def read_event(stored: StoredDelivery) -> Event:
     """Return the event of a delivery. A body that no model can read becomes an UnknownEvent.
 
-    Raises CostlyBody if the event would take too much memory.
+    Raises CostlyBody if the event would take too much memory, and UnreadableBody if the store could not read it.
     """
     delivery = stored.delivery
+    if stored.unreadable:
+        raise UnreadableBody(stored.unreadable)
     try:
         if delivery.origin is Origin.SCHEDULE:
             return ScheduledRun.model_validate_json(delivery.body)
@@ -43,10 +45,10 @@ class RoutedEvent(NamedTuple):
 
 
 def read_to_route(stored: StoredDelivery) -> RoutedEvent:
-    """Return the event of a delivery, without its data if the whole event would take too much memory."""
+    """Return the event of a delivery, without its data if the whole event cannot be read."""
     try:
         return RoutedEvent(read_event(stored))
-    except CostlyBody:
+    except (CostlyBody, UnreadableBody):
         delivery = stored.delivery
         event_class = EVENT_CLASSES.get(delivery.type, UnknownEvent)
         return RoutedEvent(_envelope_event(event_class, delivery), is_whole=False)

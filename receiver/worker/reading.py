@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from receiver.core.deliveries import StoredDelivery
 from receiver.core.types import Origin
-from receiver.errors import CostlyBody
+from receiver.errors import CostlyBody, UnreadableBody
 from receiver.events import Event
 from receiver.worker.attempts import Claimed
 from receiver.worker.drift_log import DriftLogger
@@ -24,8 +24,8 @@ class EventReader:
     def read(self, claimed: Sequence[Claimed]) -> Sequence[Claimed]:
         """Return the items with their events.
 
-        An item has none if its event takes much memory, is a scheduled run, or is not one that its handler is for:
-        then its attempt reads it, and decides.
+        An item has none if its event takes much memory or cannot be read, is a scheduled run, or is not one that
+        its handler is for: then its attempt reads it, and decides.
         """
         events: dict[int, Event | None] = {}
         return [one if one.event or one.refusal else self._with_event(one, events) for one in claimed]
@@ -42,7 +42,7 @@ class EventReader:
             return None
         try:
             event = read_event(stored)
-        except CostlyBody:
+        except (CostlyBody, UnreadableBody):
             return None
         self._drift.log_new(event, stored.delivery)
         return event

@@ -69,9 +69,8 @@ class Retention:
         await maintenance.forget_workers(now - workers.KEPT)
         forget_actions = partial(maintenance.forget_actions, keep=recorded_actions.MAX_KEPT, limit=MAX_ITEMS)
         await self._repeat(lambda: forget_actions(now - recorded_actions.KEPT), most=MAX_ITEMS)
-        # In this order: somebody may still read in its old place what a pass has moved, until the next pass.
-        reclaimed = await self._repeat(lambda: maintenance.reclaim(MAX_BYTES), most=1)
         smaller = await self._compress(maintenance)
+        reclaimed = await self._repeat(lambda: maintenance.reclaim(MAX_BYTES), most=1)
         if bodies or deliveries:
             log.info("pruned", extra={"bodies": bodies, "deliveries": deliveries})
         if smaller or reclaimed:
@@ -81,7 +80,14 @@ class Retention:
         return await self._walk(lambda after: maintenance.prune(rule, after=after, limit=MAX_ITEMS, now=now))
 
     async def _compress(self, maintenance: Maintenance) -> int:
-        return await self._walk(lambda _: maintenance.compress(limit=MAX_ITEMS))
+        async def step(_: int) -> Step:
+            done = await maintenance.compress(limit=MAX_ITEMS)
+            await maintenance.reclaim(
+                MAX_BYTES
+            )  # of a long backlog, what a pass has freed must not wait for its end
+            return done
+
+        return await self._walk(step)
 
     async def _walk(self, step: Callable[[int], Awaitable[Step]]) -> int:
         """Take all steps, and return how many deliveries they changed."""

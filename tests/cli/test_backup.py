@@ -2,18 +2,24 @@
 
 import resource
 import shutil
+import signal
 import sqlite3
 import stat
 import subprocess
 import sys
 from contextlib import closing
+from functools import partial
+from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from receiver.cli.main import receiver, run
 from receiver.core.clock import local_time
 from receiver.stores.sqlite.body_files import body_files
+from receiver.stores.sqlite.delivery_keys import add_functions
+from receiver.stores.sqlite.files import APPLICATION_ID
 from tests.cli.kept import DEAD, DONE, NOON, WAITING, delivery, fill, on_a_terminal
 from tests.cli.replaying import keep
 from tests.doubles import LONG
@@ -184,6 +190,90 @@ def test_a_restore_keeps_the_bodies_beside_the_store_before(capfdbinary: pytest.
     assert capfdbinary.readouterr().out.rstrip(b"\n") == LONG_BODY
     assert invoke("restore", str(aside), "--yes", "--discard") == 0
     assert keys(KEPT)[-1] == "long"
+
+
+@pytest.mark.usefixtures("filled")
+def test_a_backup_has_many_bodies_also_of_files_that_are_removed_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker moves them while the backup runs. The copy has the state of its beginning."""
+    bodies = {f"long-{n}": LONG_BODY + b" " * n for n in range(100)}
+    keep(*[delivery(key, body=body) for key, body in bodies.items()])
+    [file] = body_files(KEPT)
+    backup = sqlite3.Connection.backup
+
+    class Connection(sqlite3.Connection):
+        def backup(self, *args: Any, **kwargs: Any) -> None:
+            file.unlink()
+            super().backup(*args, **kwargs)
+
+    monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=Connection))
+    assert backup is not Connection.backup
+    assert invoke("backup", "copy.db") == 0
+
+    assert select(COPY, "SELECT count(*) FROM bodies WHERE coding <> 0") == [(0,)]
+    rows = "SELECT d.key, b.body FROM deliveries AS d JOIN bodies AS b USING (seq) WHERE d.key LIKE 'long-%'"
+    assert dict(select(COPY, rows)) == bodies
+
+
+@pytest.mark.usefixtures("filled")
+def test_a_backup_takes_no_files_for_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    """It is restored where the store was that somebody has renamed: its files stay for that one."""
+    number = "SELECT value FROM marks WHERE name = 'store'"
+    assert invoke("backup", "copy.db") == 0
+
+    assert select(COPY, number) != select(KEPT, number)
+
+
+@pytest.mark.usefixtures("filled")
+def test_a_store_is_backed_up_and_restored_through_a_link() -> None:
+    """The file itself is replaced, and kept beside itself."""
+    Path("disk").mkdir()
+    for name in ("kept.db", *[one.name for one in Path().glob("kept.db-*")]):
+        Path(name).rename(Path("disk", name))
+    KEPT.symlink_to(Path("disk", "kept.db"))
+    keep(delivery("long", body=LONG_BODY))
+    assert invoke("backup", "copy.db") == 0
+    keep(delivery("later", body=LONG_BODY))
+
+    assert invoke("restore", "copy.db", "--yes") == 0
+
+    [aside] = [path for path in Path("disk").glob("kept.db-replaced-*") if path.name[-1] == "Z"]
+    assert KEPT.is_symlink()
+    assert (keys(KEPT)[-1], keys(aside)[-1]) == ("long", "later")
+    assert invoke("events", "raw", "later", "--store", f"sqlite:///{aside}") == 0
+    assert invoke("events", "raw", "long") == 0
+
+
+@pytest.mark.usefixtures("configured")
+@pytest.mark.parametrize("newest", [1, 3, 13])
+def test_a_store_with_an_older_schema_is_backed_up(newest: int) -> None:
+    """It has no files beside it."""
+    folder = resources.files("receiver.stores.sqlite") / "migrations"
+    names = sorted(one.name for one in folder.iterdir() if one.name.endswith(".sql"))[:newest]
+    with closing(sqlite3.connect(KEPT)) as connection:
+        add_functions(connection)
+        connection.execute("PRAGMA journal_mode = WAL")
+        for name in names:
+            connection.executescript((folder / name).read_text(encoding="utf-8"))
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {newest}")
+
+    assert invoke("backup", "copy.db") == 0
+    assert select(COPY, "PRAGMA user_version") == [(newest,)]
+
+
+@pytest.mark.usefixtures("filled")
+def test_a_backup_whose_last_pages_find_no_room_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite tells nobody when it cannot move them from the log of the copy while it is closed."""
+    keep(*[delivery(f"long-{n}", body=LONG_BODY) for n in range(50)])
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (KEPT.stat().st_size + 600_000, resource.RLIM_INFINITY))
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+
+    command = [sys.executable, "-m", "receiver", "backup", "copy.db", "--store", "sqlite:///kept.db"]
+    done = subprocess.run(command, preexec_fn=limit, check=False, capture_output=True)
+
+    assert (done.returncode, COPY.exists()) == (3, False), done.stderr.decode()
 
 
 @pytest.mark.usefixtures("filled")

@@ -1,28 +1,35 @@
 """Long bodies of new deliveries, which lie in files beside the database until they are moved into it."""
 # ruff: noqa: ASYNC240 - looks at small files between two steps of a test, where nothing else runs
 
+import asyncio
 import errno
 import os
 import random
+import re
+import shutil
 import sqlite3
 import stat
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from receiver.core.bulk import Imported
 from receiver.core.deliveries import DeliveryFilter
-from receiver.core.retention import PruneRule
+from receiver.core.retention import PruneRule, Step
 from receiver.core.types import AppendOutcome, DeliveryKey
-from receiver.errors import StoreError
+from receiver.errors import StoreError, UnreadableBody
 from receiver.stores.sql.compression import MIN_BYTES
 from receiver.stores.sqlite import body_files, synced
+from receiver.stores.sqlite.ballast import LEAST_ROOM
+from receiver.stores.sqlite.database import Database
 from receiver.stores.sqlite.log import SqliteLog
 from receiver.stores.sqlite.statements import body_files as statements
 from receiver.stores.sqlite.store import SqliteStore
 from receiver.stores.sqlite.write_ahead_log import log_path
-from tests.doubles import NOON, body_of, delivery
+from tests.doubles import NOON, body_of, delivery, soon, turns
 from tests.stores.conftest import open_all
 from tests.stores.opened import DAY, MUCH, ONE, Opened
 from tests.stores.rows import execute, select
@@ -53,6 +60,12 @@ async def reclaim(opened: Opened) -> None:
     """Give back all unused room."""
     while await opened.maintenance.reclaim(MUCH):
         pass
+
+
+@pytest.fixture(autouse=True)
+def _without_delay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files go as soon as nothing is in them."""
+    monkeypatch.setattr(body_files, "UNUSED_SECONDS", 0.0)
 
 
 @pytest.fixture
@@ -215,6 +228,69 @@ async def test_what_replaced_a_body_is_synced_before_its_file_goes(
     assert calls[:2] == ["sync -wal", "remove bodies"]
 
 
+async def test_a_file_goes_when_nothing_has_been_in_it_for_a_minute(
+    path: Path, sqlite_store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one process sees it: somebody may still read a state of the store in which a body was there."""
+    monkeypatch.setattr(body_files, "UNUSED_SECONDS", 60.0)
+    now = 0.0
+    unused = body_files.UnusedFiles(path, lambda: now)
+    async with open_all(sqlite_store) as opened, Database(path) as database:
+        await opened.add(delivery("a", body=LONG))
+
+        async def removed() -> int:
+            def step(connection: sqlite3.Connection) -> int:
+                with database.transaction(connection):
+                    return unused.remove_one(connection)
+
+            return await database.call(step)
+
+        now = 100.0
+        assert await removed() == 0
+        await move(opened)
+        assert await removed() == 0
+        now = 159.0
+        await opened.add(delivery("b", body=LONG))
+        assert await removed() == 0, "it is used again"
+        await move(opened)
+        now = 200.0
+        assert await removed() == 0
+        now = 259.9
+        assert await removed() == 0
+        now = 260.0
+        assert await removed() == 2 * len(LONG)
+        assert await removed() == 0
+    assert body_files.body_files(path) == []
+
+
+async def test_nothing_is_removed_without_the_write_lock(sqlite_store: SqliteStore, path: Path) -> None:
+    """A writer that has it may be about to use the file."""
+    async with open_all(sqlite_store) as opened:
+        await opened.add(delivery(body=LONG))
+        await move(opened)
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            reclaiming = asyncio.create_task(opened.maintenance.reclaim(MUCH))
+            await turns()
+            assert len(body_files.body_files(path)) == 1
+            other.execute("COMMIT")
+        assert await soon(reclaiming) == len(LONG)
+
+
+async def test_bodies_stay_in_files_while_the_disk_has_little_room(
+    sqlite_store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To move them takes room first."""
+    async with open_all(sqlite_store) as opened:
+        await opened.add(delivery(body=LONG))
+        await opened.route()
+        with monkeypatch.context() as patched:
+            patched.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(0, 0, LEAST_ROOM - 1))
+            assert await opened.maintenance.compress(limit=9) == Step(0, 0, None)
+        assert codings(path) == {"k": BESIDE}
+        assert (await opened.maintenance.compress(limit=9)).count == 1
+
+
 async def test_files_of_another_database_stay(sqlite_store: SqliteStore, path: Path) -> None:
     """Somebody has moved that away without its files, or they have other names."""
     async with open_all(sqlite_store) as opened:
@@ -226,14 +302,52 @@ async def test_files_of_another_database_stay(sqlite_store: SqliteStore, path: P
         await move(opened)
         await reclaim(opened)
 
-    assert sorted(one.name for one in body_files.body_files(path)) == sorted(others)
+    assert sorted(one.name for one in path.parent.glob("*-bodies-*")) == sorted(others)
+
+
+async def test_a_file_that_was_replaced_gets_no_more_bodies(sqlite_store: SqliteStore, path: Path) -> None:
+    """What is written goes into the old one, which nobody finds any more."""
+    async with open_all(sqlite_store) as opened:
+        await opened.add(delivery("a", body=LONG))
+        [file] = body_files.body_files(path)
+        kept = file.read_bytes()
+        file.unlink()
+        file.write_bytes(kept)
+        await opened.add(delivery("b", body=LONG))
+
+        assert [await body(opened, key) for key in "ab"] == [LONG, LONG]
+        assert len(body_files.body_files(path)) == 2
+
+
+@pytest.mark.parametrize("length", [500_000_000, 500_000_001])
+def test_no_body_lies_in_a_file_that_sqlite_could_not_read(length: int) -> None:
+    """It refuses longer ones when they are written."""
+
+    class Long(bytes):
+        """A body of this length."""
+
+        def __len__(self) -> int:
+            return length
+
+    assert body_files.is_long(Long()) is (length == 500_000_000)
+
+
+async def test_a_folder_that_cannot_be_read_gets_no_files(
+    sqlite_store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name there cannot be synced, so long bodies go into the database."""
+    monkeypatch.setattr(os, "access", lambda folder, mode: not (folder == path.parent and mode == os.R_OK))
+    async with open_all(sqlite_store) as opened:
+        await opened.add(delivery(body=LONG))
+
+    assert codings(path) == {"k": PLAIN}
 
 
 @pytest.mark.parametrize("full", ["pwrite", "sync"])
 async def test_a_full_disk_refuses_the_batch_and_nothing_else(
     sqlite_store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch, full: str
 ) -> None:
-    """After a failed sync the file is never used again: nobody knows what it lacks."""
+    """After a failed sync the file is never used again: nobody knows what it lacks. No room is wasted."""
 
     def fail(*_: object) -> int:
         raise FULL
@@ -242,8 +356,10 @@ async def test_a_full_disk_refuses_the_batch_and_nothing_else(
         await opened.add(delivery("a", body=LONG))
         with monkeypatch.context() as patched:
             patched.setattr(*((os, "pwrite", fail) if full == "pwrite" else (body_files, "sync", fail)))
-            with pytest.raises(StoreError, match="No space left on device"):
-                await opened.log.append(delivery("b", body=LONG))
+            for _ in range(2):
+                with pytest.raises(StoreError, match="No space left on device"):
+                    await opened.log.append(delivery("b", body=LONG))
+            assert [one.stat().st_size for one in body_files.body_files(path)] == [len(LONG)]
 
         assert await opened.add(delivery("b", body=LONG)) == [AppendOutcome.ACCEPTED]
         assert [await body(opened, key) for key in "ab"] == [LONG, LONG]
@@ -263,42 +379,55 @@ async def test_a_body_that_the_system_takes_in_pieces_is_whole(
 
 
 async def test_a_file_that_is_away_for_a_time_loses_nothing(sqlite_store: SqliteStore, path: Path) -> None:
-    """New events wait for it, as nobody knows what they are about. What is routed already waits alone."""
-    async with open_all(sqlite_store) as opened:
+    """Workers are told why, and others have their bodies. A duplicate is one, and nothing is moved."""
+    async with open_all(sqlite_store) as opened, sqlite_store.search() as search:
         await opened.add(delivery("away", body=LONG))
         [file] = body_files.body_files(path)
         kept = file.read_bytes()
-        await opened.route()
         file.unlink()
         await opened.add(delivery("there", body=LONG))
-        await move(opened)
+        reason = f"the body of delivery away cannot be read: {file}: No such file or directory; put the file back"
 
-        assert codings(path) == {"away": BESIDE, "there": DEFLATED}
-        with pytest.raises(
-            StoreError, match=rf"delivery away cannot be read: {file}: No such file.*; put the file"
-        ):
+        batch = await opened.queue.routing_batch(limit=10, max_bytes=MUCH)
+        assert [(one.delivery.body, one.unreadable[: len(reason)]) for one in batch.deliveries] == [
+            (b"", reason),
+            (LONG, ""),
+        ]
+        await opened.route(ONE, claim=False)
+        claimed = [one.source for one in await opened.claim()]
+        assert [(one.delivery.body, one.unreadable[: len(reason)]) for one in claimed] == [
+            (b"", reason),
+            (LONG, ""),
+        ]
+        assert await opened.add(delivery("new", body=LONG), delivery("away", body=LONG)) == [
+            AppendOutcome.ACCEPTED,
+            AppendOutcome.DUPLICATE,
+        ]
+        with pytest.raises(UnreadableBody, match=re.escape(reason)):
             await body(opened, "away")
-        assert await body(opened, "there") == LONG
+        with pytest.raises(UnreadableBody):
+            await search.index(limit=10, max_bytes=MUCH)
+        await opened.maintenance.compress(limit=10)
+        assert codings(path) == {"away": BESIDE, "there": DEFLATED, "new": BESIDE}
 
         file.write_bytes(kept)
         assert await body(opened, "away") == LONG
+        assert await search.index(limit=10, max_bytes=MUCH) == 3
 
 
-async def test_new_events_wait_until_somebody_gives_a_lost_file_up(sqlite_store: SqliteStore, path: Path) -> None:
-    """An empty file says so. Its events are then handled as unknown ones, and the file goes as any other."""
+async def test_a_lost_body_is_imported_again(sqlite_store: SqliteStore, path: Path) -> None:
+    """Or pruned, as any other."""
     async with open_all(sqlite_store) as opened:
-        await opened.add(delivery(body=LONG))
-        [file] = body_files.body_files(path)
-        file.unlink()
-        with pytest.raises(StoreError, match="make an empty one of this name"):
-            await opened.route(ONE)
+        await opened.add(delivery("a", body=LONG), delivery("b", body=LONG))
+        await opened.route()
+        body_files.body_files(path)[0].unlink()
 
-        file.touch()
-        await move(opened)
-        await reclaim(opened)
+        again = [Imported(delivery("a", body=LONG)), Imported(delivery("b"))]
+        assert await opened.controls.import_deliveries(again) == [AppendOutcome.DUPLICATE, AppendOutcome.CONFLICT]
+        assert await body(opened, "a") == LONG
 
-        assert await body(opened) == b""
-        assert body_files.body_files(path) == []
+        await opened.maintenance.prune(PruneRule(NOON + DAY, bodies=True), after=0, limit=9, now=NOON + DAY)
+        assert await body(opened, "b") is None
 
 
 async def test_a_shorter_file_has_lost_what_is_behind_its_end(sqlite_store: SqliteStore, path: Path) -> None:

@@ -14,6 +14,7 @@ from receiver.core.claims import WorkItem
 from receiver.core.clock import VirtualClock
 from receiver.core.deliveries import StoredDelivery
 from receiver.core.types import Trigger
+from receiver.errors import UnreadableBody
 from receiver.events import EVENT_CLASSES, CrawlPage, Event, UnknownEvent, parse_event
 from receiver.routing import Handler, Router
 from receiver.service.samples import load_sample, sample_names
@@ -73,6 +74,20 @@ def test_a_costly_body_is_routed_by_its_envelope() -> None:
     assert isinstance(routed.event, CrawlPage)
     assert (routed.event.job_id, routed.event.data, routed.whole_event) == ("job", [], None)
     assert [one.name for one in wanting(router, routed)] == ["choosy"]
+
+
+def test_an_event_whose_body_is_away_is_routed_by_its_envelope() -> None:
+    """Its attempts fail with the reason until the body is back."""
+    router = Router()
+    router.add(lambda event: None, CrawlPage, name="choosy", where=lambda event: event.page is not None)
+    away = StoredDelivery(1, 0, delivery("k", body=b""), unreadable="its file is away")
+
+    routed = read_to_route(away)
+
+    assert [one.name for one in wanting(router, routed)] == ["choosy"]
+    assert routed.whole_event is None
+    with pytest.raises(UnreadableBody, match="its file is away"):
+        read_event(away)
 
 
 def test_an_unhandled_type_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -9,15 +9,19 @@ from receiver.errors import ConfigurationError
 from receiver.settings import Settings
 from receiver.stores.sqlite.backup import Contents
 from receiver.stores.sqlite.files import database_path
+from receiver.stores.sqlite.write_ahead_log import real_path
 
 
 def database_file(settings: Settings) -> Path:
-    """Return the file of the configured store. Raises ConfigurationError if it is not a SQLite store."""
+    """Return the file of the configured store, not a link to it.
+
+    Raises ConfigurationError if it is not a SQLite store.
+    """
     if not settings.store.startswith("sqlite:"):
         raise ConfigurationError(
             "this command copies SQLite stores only; use the tools of your database, such as pg_dump"
         )
-    return database_path(settings.store)
+    return real_path(database_path(settings.store))
 
 
 def contents_line(held: Contents) -> str:

@@ -2,7 +2,7 @@
 
 import zlib
 
-from receiver.errors import StoreError
+from receiver.errors import StoreError, UnreadableBody
 
 PLAIN, DEFLATED, BESIDE = 0, 1, 2
 """How a body is stored: as it came, compressed, or in a file beside a SQLite database."""
@@ -28,10 +28,10 @@ def deflated(body: bytes) -> bytes | None:
 def decoded(body: bytes | str, coding: int, *, key: str) -> bytes:
     """Return the body as it was received. Raises StoreError if the stored body is damaged.
 
-    A text in its place says why a file beside the database does not have it.
+    A text in its place says why it cannot be read from a file beside the database: then it is an UnreadableBody.
     """
     if isinstance(body, str):
-        raise StoreError(f"the body of delivery {key} cannot be read: {body}")
+        raise UnreadableBody(f"the body of delivery {key} cannot be read: {body}")
     if coding in (PLAIN, BESIDE):
         return body
     try:

@@ -1,5 +1,6 @@
 """Read many deliveries with their bodies, page by page."""
 
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -103,11 +104,11 @@ def _fetched(rows: SqlRows) -> tuple[list[StoredDelivery], bool]:
     """Return the deliveries of one page, and whether those were all the rows."""
     page: list[StoredDelivery] = []
     taken = BatchSize(MAX_ITEMS, MAX_BYTES)
-    for row in rows:
-        one = stored_delivery(row)
-        page.append(one)
-        taken.add(len(one.delivery.body))
-        if taken.is_full:
-            rows.close()
-            return page, False
+    with closing(rows):  # also where a body cannot be read: an open one would keep this state of the store
+        for row in rows:
+            one = stored_delivery(row)
+            page.append(one)
+            taken.add(len(one.delivery.body))
+            if taken.is_full:
+                return page, False
     return page, True

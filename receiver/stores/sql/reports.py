@@ -132,7 +132,7 @@ class SqlReports(FeedReports, JobReports, ActionReports, PageReports):
                 return None
             summary = delivery_summary(row[:_SUMMARY_COLUMNS])
             headers, body, coding = row[_SUMMARY_COLUMNS:]
-            if coding is not None:
+            if body is not None:
                 headers, body = headers_of(headers), decoded(body, coding, key=key)
             work = connection.execute(self._reads.work.work_of, {"seq": summary.seq}).fetchall()
             return DeliveryDetail(summary, headers or (), body, tuple(work_summary(one) for one in work))

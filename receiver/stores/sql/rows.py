@@ -11,6 +11,7 @@ from receiver.core.deliveries import Delivery, DeliverySummary, StoredDelivery
 from receiver.core.types import AttemptOutcome, DeliveryState, HandlerName, Origin, Trigger, WorkState
 from receiver.core.work import Attempt, LaneHead, WorkSummary
 from receiver.core.workers import HandlerLimits, WorkerReport, WorkerSign
+from receiver.errors import StoreError
 from receiver.stores.sql.compression import PLAIN, decoded
 from receiver.stores.sql.headers import headers_of
 
@@ -25,6 +26,15 @@ def stored_delivery(row: Sequence[Any]) -> StoredDelivery:
     # With the names of the fields this takes a fifth longer.
     delivery = Delivery(key, kind, job_id, webhook_id, flag(success), at, told, exact, _ORIGINS[origin])
     return StoredDelivery(seq, duplicates, delivery)
+
+
+def delivery_to_handle(row: Sequence[Any]) -> StoredDelivery:
+    """Read the same for a worker. One body that cannot be read does not keep the others from their handlers."""
+    try:
+        return stored_delivery(row)
+    except StoreError as exc:
+        *others, _, _ = row
+        return stored_delivery((*others, b"", PLAIN))._replace(unreadable=str(exc))
 
 
 def delivery_summary(row: tuple[Any, ...]) -> DeliverySummary:

@@ -17,9 +17,9 @@ from receiver.stores.sqlite.database import DAMAGED_STORE, file_at, file_uri, tr
 from receiver.stores.sqlite.files import require_store
 from receiver.stores.sqlite.opened_files import OPENED
 from receiver.stores.sqlite.statements.backup import CONTENTS, NEWER
-from receiver.stores.sqlite.statements.body_files import SOME_PLACES, TAKE_IN
+from receiver.stores.sqlite.statements.body_files import HAS_BODY_FILES, RENUMBER, SOME_PLACES, TAKE_IN
 from receiver.stores.sqlite.synced import sync_folder
-from receiver.stores.sqlite.write_ahead_log import index_path, log_path
+from receiver.stores.sqlite.write_ahead_log import index_path, log_path, real_path
 
 _PAGES = 256
 """Pages in one step, 2 MiB."""
@@ -65,6 +65,7 @@ def back_up(source: Path, target: Path, *, overwrite: bool, advance: Callable[[i
     when it is complete and SQLite has found no fault in it. The write-ahead log grows until then, as it must keep
     what the copy still needs.
     """
+    target = real_path(target)
     require_store(source)
     require_free(target, overwrite=overwrite, source=source)
     with _unfinished(target) as copy:
@@ -84,6 +85,7 @@ def restore(
     What was there is kept as `aside`, unless that is None. The copy keeps its schema, which may be an older one.
     Raises StoreError if somebody has the target open.
     """
+    target = real_path(target)
     require_store(source)
     require_free(target, overwrite=overwrite, source=source)
     with _unfinished(target) as copy:
@@ -177,13 +179,21 @@ def _copy(source: Path, mode: str, copy: Path, target: Path, advance: Callable[[
 
 
 def _take_in(copy: sqlite3.Connection, body_of: Callable[[bytes], bytes | str]) -> None:
-    """Put those bodies into the copy that lie in files beside the source."""
+    """Put those bodies into the copy that lie in files beside the source.
+
+    From then on the copy is a database of its own, which takes no files of the source for its own.
+    """
+    if copy.execute(HAS_BODY_FILES).fetchone() is None:
+        return  # an older schema
     while found := copy.execute(SOME_PLACES, (_BODIES,)).fetchall():
         copy.execute("BEGIN")
         for seq, key, place in found:
             copy.execute(TAKE_IN, (decoded(body_of(place), PLAIN, key=key), seq))
         copy.execute("COMMIT")
         time.sleep(_PAUSE)
+    copy.execute(RENUMBER)
+    # When it is closed, SQLite would tell nobody that the disk is full, and leave changes in a log.
+    copy.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
 def _checked(copy: Path, source: Path, *, if_damaged: str) -> Contents:
@@ -206,9 +216,12 @@ def _put_in_place(copy: Path, target: Path, *, overwrite: bool, aside: Path | No
         if overwrite:
             if aside is not None:
                 _keep(target, aside)
-            for old in (*_files(target)[1:], *body_files(target)):
+            for old in _files(target)[1:]:
                 old.unlink(missing_ok=True)
+            bodies = body_files(target)
             copy.replace(target)
+            for old in bodies:
+                old.unlink(missing_ok=True)
         else:
             os.link(copy, target)  # it fails where a file has appeared meanwhile
     sync_folder(target.parent)

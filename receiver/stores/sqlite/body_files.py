@@ -6,21 +6,28 @@ database when it compresses them, and removes files that hold none any more.
 """
 
 import os
+import re
 import secrets
 import sqlite3
 import struct
+import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from receiver.errors import StoreError
+from receiver.stores.sql.compression import MIN_BYTES
 from receiver.stores.sql.connection import number
 from receiver.stores.sqlite.statements import body_files as statements
 from receiver.stores.sqlite.synced import sync, sync_folder
 from receiver.stores.sqlite.write_ahead_log import log_path
 
-MAX_FILE_BYTES = 64 * 1024 * 1024
+MAX_FILE_BYTES = 32 * 1024 * 1024
 """A file that has reached this gets no more bodies: the room that moved bodies leave is free when the file goes."""
+_LONGEST = 500_000_000
+"""Longer bodies are left to SQLite, which refuses what it could not read again (SQLite manual, Limits)."""
+UNUSED_SECONDS = 60.0
+"""How long nothing has to be in a file before it is removed: somebody may still read what was in it before."""
 _NAME = struct.Struct(">II")
 """The number of the database, and that of the file."""
 _RANGE = struct.Struct(">QQ")
@@ -39,13 +46,15 @@ def body_at(database: Path, place: bytes) -> bytes | str:
     """Return the body at a place, or a text that says why it cannot be read, and what to do."""
     path = _path(database, place[: _NAME.size])
     try:
-        descriptor = os.open(path, os.O_RDONLY)
+        with path.open("rb", buffering=0) as file:
+            return _read(file.fileno(), path, place)
     except OSError as exc:
         return _unreadable(path, exc.strerror)
-    try:
-        return _read(descriptor, path, place)
-    finally:
-        os.close(descriptor)
+
+
+def is_long(body: bytes) -> bool:
+    """Tell whether a body belongs into a file."""
+    return MIN_BYTES <= len(body) <= _LONGEST
 
 
 def body_files(database: Path) -> Sequence[Path]:
@@ -54,31 +63,40 @@ def body_files(database: Path) -> Sequence[Path]:
     There are none in a folder that this user cannot list.
     """
     resolved = database.resolve()
-    prefix = _prefix(resolved)
+    pattern = re.compile(re.escape(_prefix(resolved)) + "[0-9a-f]{16}")
     try:
-        return sorted(one for one in resolved.parent.iterdir() if one.name.startswith(prefix))
+        return sorted(one for one in resolved.parent.iterdir() if pattern.fullmatch(one.name) and one.is_file())
     except OSError:
         return ()
+
+
+def body_writer(database: Path) -> "BodyWriter | None":
+    """Return a writer for a database, None in a folder that this user cannot read: names there cannot be synced."""
+    resolved = database.resolve()
+    return BodyWriter(resolved) if os.access(resolved.parent, os.R_OK) else None
 
 
 class BodyWriter:
     """Writes bodies within transactions, into one file after the other. Other processes have files of their own."""
 
     def __init__(self, database: Path) -> None:
-        self._database = database.resolve()
+        self._database = database
         self._file: _OpenFile | None = None
 
-    def write(self, connection: sqlite3.Connection, bodies: Sequence[bytes]) -> Iterator[bytes]:
+    def write(self, connection: sqlite3.Connection, bodies: Sequence[bytes]) -> Sequence[bytes]:
         """Write bodies, sync them, and return their places. While the transaction is open, nobody removes the file.
 
-        Raises StoreError if they cannot be written.
+        Raises StoreError if they cannot be written. Then they take no room.
         """
-        if not bodies:
-            return iter(())
         try:
-            return iter(self._usable(connection).write(bodies))
+            file = self._usable(connection)
+            try:
+                return file.write(bodies)
+            except BaseException:
+                file.give_up()  # a sync that follows a failed one succeeds although something was lost (fsync(2))
+                self.close()
+                raise
         except OSError as exc:
-            self.close()  # after a failed sync the next one may succeed although something was lost (fsync(2))
             raise StoreError(f"no files can be written beside {self._database}: {exc.strerror}") from exc
 
     def close(self) -> None:
@@ -107,6 +125,7 @@ class _OpenFile:
             _share_like(database.stat(), self._descriptor)
             sync_folder(database.parent)
         except BaseException:
+            self.give_up()
             self.close()
             raise
 
@@ -131,6 +150,14 @@ class _OpenFile:
         self.end = end
         return places
 
+    def give_up(self) -> None:
+        """Give back the room of what was not written whole."""
+        with suppress(OSError):  # the first error is the cause
+            if self.end:
+                os.ftruncate(self._descriptor, self.end)
+            else:
+                self._path.unlink()
+
     def close(self) -> None:
         """Close the file."""
         os.close(self._descriptor)
@@ -138,45 +165,70 @@ class _OpenFile:
 
 @contextmanager
 def held_files(database: Path) -> Iterator[Callable[[bytes], bytes | str]]:
-    """Read bodies by their places for as long as the block lasts, also from files that others remove meanwhile."""
-    with ExitStack() as stack:
-        held: dict[str, int] = {}
-        for path in body_files(database):
-            held[path.name] = os.open(path, os.O_RDONLY)
-            stack.callback(os.close, held[path.name])
+    """Read bodies by their places for as long as the block lasts, also from files that others remove meanwhile.
 
-        def body(place: bytes) -> bytes | str:
-            path = _path(database.resolve(), place[: _NAME.size])
-            return _read(held[path.name], path, place) if path.name in held else body_at(database.resolve(), place)
-
-        yield body
-
-
-def remove_unused(connection: sqlite3.Connection, database: Path) -> int:
-    """Remove a file that holds no body, and return its size; 0 if there is none. A transaction has to be open.
-
-    With the write lock nobody begins to use it.
+    Raises StoreError if there are more files than a process may have open.
     """
     resolved = database.resolve()
-    prefix = f"{_prefix(resolved)}{number(connection, statements.STORE, {}):08x}"
-    for path in body_files(database):
-        if not path.name.startswith(prefix) or _is_used(connection, path):
-            continue
+    with ExitStack() as stack:
+        held: dict[Path, int] = {}
+        for path in body_files(resolved):
+            with suppress(FileNotFoundError):  # removed meanwhile, because nothing was in it
+                held[path] = _opened(path)
+                stack.callback(os.close, held[path])
+
+        def body_of(place: bytes) -> bytes | str:
+            path = _path(resolved, place[: _NAME.size])
+            return _read(held[path], path, place) if path in held else body_at(resolved, place)
+
+        yield body_of
+
+
+def _opened(path: Path) -> int:
+    try:
+        return os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        raise
+    except OSError as exc:
+        raise StoreError(f"cannot read {path}: {exc.strerror}") from exc
+
+
+class UnusedFiles:
+    """Removes files that have held no body for some time. Each process sees for itself how long."""
+
+    def __init__(self, database: Path, steady: Callable[[], float] = time.monotonic) -> None:
+        self._database = database
+        self._steady = steady
+        self._unused_since: dict[Path, float] = {}
+
+    def remove_one(self, connection: sqlite3.Connection) -> int:
+        """Remove a file, and return its size; 0 if there is none. A transaction has to be open.
+
+        With the write lock nobody begins to use it meanwhile.
+        """
+        store = number(connection, statements.STORE, {})
+        unused = [path for path in body_files(self._database) if _is_unused(connection, path, store)]
+        now = self._steady()
+        self._unused_since = {path: self._unused_since.get(path, now) for path in unused}
+        for path, since in self._unused_since.items():
+            if now - since >= UNUSED_SECONDS:
+                with suppress(OSError):  # of somebody else, who may also have removed it
+                    return self._remove(path)
+        return 0
+
+    def _remove(self, path: Path) -> int:
         size = path.stat().st_size
         # The transactions after which nothing is in the file are not synced, and a power cut may undo them.
-        with log_path(resolved).open("rb") as log:
+        with log_path(self._database).open("rb") as log:
             sync(log.fileno())
         path.unlink()
         return max(size, 1)
-    return 0
 
 
-def _is_used(connection: sqlite3.Connection, path: Path) -> bool:
-    try:
-        name = bytes.fromhex(path.name[-2 * _NAME.size :])
-    except ValueError:
-        return True  # nothing of ours
-    return bool(connection.execute(statements.IS_USED, (name,)).fetchone()[0])
+def _is_unused(connection: sqlite3.Connection, path: Path, store: int) -> bool:
+    name = bytes.fromhex(path.name[-2 * _NAME.size :])
+    ours, _ = _NAME.unpack(name)
+    return ours == store and not connection.execute(statements.IS_USED, (name,)).fetchone()[0]
 
 
 def _prefix(database: Path) -> str:
@@ -190,20 +242,15 @@ def _path(database: Path, name: bytes) -> Path:
 def _read(descriptor: int, path: Path, place: bytes) -> bytes | str:
     offset, length = _RANGE.unpack(place[_NAME.size :])
     body = os.pread(descriptor, length, offset)
-    if len(body) == length or os.fstat(descriptor).st_size == 0:
-        return body
-    return _unreadable(path, "the file is too short")
+    return body if len(body) == length else _unreadable(path, "the file is too short")
 
 
 def _unreadable(path: Path, reason: str | None) -> str:
-    return (
-        f"{path}: {reason}; put the file back. If it is lost for good, make an empty one of this name: then its "
-        "events have empty bodies"
-    )
+    return f"{path}: {reason}; put the file back, or import the delivery from an export"
 
 
 def _share_like(database: os.stat_result, descriptor: int) -> None:
-    """Let those read and write a file who may do so with the database, as SQLite does with its log."""
+    """Let those use a file who may use the database, as far as the system allows: SQLite does so with its log."""
     os.fchmod(descriptor, database.st_mode & 0o666)
-    if os.geteuid() == 0:
+    with suppress(OSError):
         os.fchown(descriptor, database.st_uid, database.st_gid)

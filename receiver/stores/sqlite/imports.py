@@ -15,6 +15,7 @@ from receiver.stores.sqlite import search
 from receiver.stores.sqlite.delivery_keys import DeliveryKeys
 from receiver.stores.sqlite.log import same_body
 from receiver.stores.sqlite.statements import log as statements
+from receiver.stores.sqlite.statements.body_files import TAKE_IN
 
 MAX_ITEMS = 500
 MAX_BYTES = 1024 * 1024
@@ -55,11 +56,13 @@ def import_deliveries(
 
 
 def _known(connection: sqlite3.Connection, seq: int, delivery: Delivery) -> AppendOutcome:
-    """Compare with the stored delivery of this key. If its body was pruned, restore it."""
+    """Compare with the stored delivery of this key. If its body was pruned or cannot be read, restore it."""
     if not same_body(connection, seq, delivery):
         return AppendOutcome.CONFLICT
-    _, _, coding = connection.execute(statements.KEPT, (seq,)).fetchone()
-    if coding is None:
+    _, body, _ = connection.execute(statements.KEPT, (seq,)).fetchone()
+    if isinstance(body, str):
+        connection.execute(TAKE_IN, (delivery.body, seq))
+    if body is None:
         insert(connection, statements.insert_bodies, [_body(seq, delivery)])
         connection.execute(statements.RESTORED, (seq,))
         search.restore(connection, seq, delivery.body)

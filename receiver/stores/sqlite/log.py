@@ -1,7 +1,6 @@
 """The face of a SQLite store for the web process: many appends share one transaction and one sync."""
 
 import sqlite3
-import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -13,10 +12,10 @@ from receiver.core.ports.log import LogItem, Probe, Write
 from receiver.core.quarantine import Quarantined
 from receiver.core.types import AppendOutcome, DeliveryKey
 from receiver.errors import StoreError, StoreRefused
-from receiver.stores.sql.compression import BESIDE, MIN_BYTES, PLAIN, decoded
+from receiver.stores.sql.compression import BESIDE, PLAIN, decoded
 from receiver.stores.sql.headers import headers_text
 from receiver.stores.sql.inserting import insert_by_powers
-from receiver.stores.sqlite.body_files import BodyWriter
+from receiver.stores.sqlite.body_files import BodyWriter, is_long
 from receiver.stores.sqlite.database import Database, file_at, same_file, translated
 from receiver.stores.sqlite.delivery_keys import DeliveryKeys
 from receiver.stores.sqlite.job_rows import JobRows
@@ -137,28 +136,24 @@ def _body_rows(
     connection: sqlite3.Connection, seq: int, deliveries: Sequence[Delivery], beside: BodyWriter | None
 ) -> list[tuple[object, ...]]:
     """Return the rows of the bodies of deliveries that are numbered from `seq` on."""
-    least = sys.maxsize if beside is None else MIN_BYTES
-    long = [one.body for one in deliveries if len(one.body) >= least]
-    places = beside.write(connection, long) if beside else iter(())
+    places: dict[int, bytes] = {}
+    if beside and (long := [at for at, one in enumerate(deliveries) if is_long(one.body)]):
+        places = dict(zip(long, beside.write(connection, [deliveries[at].body for at in long]), strict=True))
     return [
-        (
-            number,
-            headers_text(one.headers),
-            *((next(places), BESIDE) if len(one.body) >= least else (one.body, PLAIN)),
-        )
-        for number, one in enumerate(deliveries, seq)
+        (seq + at, headers_text(one.headers), *((places[at], BESIDE) if at in places else (one.body, PLAIN)))
+        for at, one in enumerate(deliveries)
     ]
 
 
 def same_body(connection: sqlite3.Connection, seq: int, delivery: Delivery) -> bool:
     """Tell whether the stored delivery with this seq has this body.
 
-    If its body was pruned, compare the sizes only.
+    If its body was pruned, or cannot be read now from its file, compare the sizes only.
     """
     size, body, coding = connection.execute(statements.KEPT, (seq,)).fetchone()
     if size != len(delivery.body):
         return False
-    return coding is None or decoded(body, coding, key=delivery.key) == delivery.body
+    return body is None or isinstance(body, str) or decoded(body, coding, key=delivery.key) == delivery.body
 
 
 def _count_again(connection: sqlite3.Connection, seq: int, delivery: Delivery) -> Receipt:

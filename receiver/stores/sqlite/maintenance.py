@@ -1,5 +1,6 @@
 """What keeps a SQLite file small. Steps choose what to do first, and hold the write lock only to do it."""
 
+import shutil
 import sqlite3
 from pathlib import Path
 from typing import NamedTuple
@@ -10,7 +11,8 @@ from receiver.stores.sql.compression import BESIDE, DEFLATED, MIN_BYTES, PLAIN, 
 from receiver.stores.sql.connection import number
 from receiver.stores.sql.maintenance import MAX_BYTES, SCAN_LIMIT, SqlMaintenance
 from receiver.stores.sql.statements.columns import ROUTED
-from receiver.stores.sqlite.body_files import remove_unused
+from receiver.stores.sqlite.ballast import LEAST_ROOM
+from receiver.stores.sqlite.body_files import UnusedFiles, body_files
 from receiver.stores.sqlite.database import Database
 from receiver.stores.sqlite.dialect import READS, WRITES
 from receiver.stores.sqlite.statements import maintenance as statements
@@ -23,14 +25,20 @@ _INCREMENTAL = 2
 class SqliteMaintenance(SqlMaintenance):
     """A Maintenance. Its commits are not synced: after a power cut something may have to be removed again."""
 
-    def __init__(self, database: Database, path: Path) -> None:
+    def __init__(self, database: Database, path: Path, unused: UnusedFiles) -> None:
         super().__init__(database, READS, WRITES)
         self._path = path
+        self._unused = unused
 
     async def compress(self, *, limit: int) -> Step:
-        """Write bodies smaller, and those into the database that lie in files beside it."""
+        """Write bodies smaller, and those into the database that lie in files beside it.
+
+        That takes room at first. Where the disk has little, everything stays where it is.
+        """
 
         def step(connection: sqlite3.Connection) -> Step:
+            if shutil.disk_usage(self._path.parent).free < LEAST_ROOM:
+                return Step(0, 0, None)
             after, routed = (number(connection, sql, {}) for sql in (statements.COMPRESSED, ROUTED))
             last = min(after + SCAN_LIMIT, routed)
             rows = connection.execute(statements.TO_COMPRESS, {"after": after, "last": last, "least": MIN_BYTES})
@@ -51,10 +59,11 @@ class SqliteMaintenance(SqlMaintenance):
         """Give unused pages back to the file system."""
 
         def step(connection: sqlite3.Connection) -> int:
-            with self.database.transaction(connection):
-                removed = remove_unused(connection, self._path)
-            if removed:
-                return removed
+            if body_files(self._path):
+                with self.database.transaction(connection):
+                    removed = self._unused.remove_one(connection)
+                if removed:
+                    return removed
             before = number(connection, _UNUSED_PAGES, {})
             if before == 0 or number(connection, "PRAGMA auto_vacuum", {}) != _INCREMENTAL:
                 return 0
@@ -67,14 +76,14 @@ class SqliteMaintenance(SqlMaintenance):
         return await self.database.call(step)
 
 
-class _Body(NamedTuple):
+class _StoredBody(NamedTuple):
     seq: int
     size: int
     body: bytes | str
     coding: int
 
 
-def _smaller(one: _Body) -> tuple[bytes, int, int] | None:
+def _smaller(one: _StoredBody) -> tuple[bytes, int, int] | None:
     """Return body, coding and seq as they shall be from now on, None if they stay as they are."""
     if isinstance(one.body, str):  # it cannot be read
         return None
@@ -83,12 +92,12 @@ def _smaller(one: _Body) -> tuple[bytes, int, int] | None:
     return (one.body, PLAIN, one.seq) if one.coding == BESIDE else None
 
 
-def _batch(rows: sqlite3.Cursor, limit: int) -> tuple[list[_Body], bool]:
+def _batch(rows: sqlite3.Cursor, limit: int) -> tuple[list[_StoredBody], bool]:
     """Return the bodies that one transaction rewrites, and whether those were all."""
-    found: list[_Body] = []
+    found: list[_StoredBody] = []
     taken = BatchSize(limit, MAX_BYTES)
     for row in rows:
-        found.append(_Body(*row))
+        found.append(_StoredBody(*row))
         taken.add(found[-1].size)
         if taken.is_full:
             rows.close()

@@ -3,6 +3,7 @@
 import json
 import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 
 from receiver.core.batching import BatchSize
 from receiver.core.clock import from_micros
@@ -72,13 +73,12 @@ def _read(connection: sqlite3.Connection, after: int, limit: int, max_bytes: int
     """Read the words of the next bodies, at least of one if there is one."""
     rows: list[tuple[int, Texts]] = []
     taken = BatchSize(limit, max_bytes)
-    cursor = connection.execute(statements.UNINDEXED, (after, limit))
-    for seq, body, coding in cursor:
-        rows.append((seq, _texts(seq, body, coding)))
-        taken.add(len(body))
-        if taken.is_full:
-            break
-    cursor.close()
+    with closing(connection.execute(statements.UNINDEXED, (after, limit))) as cursor:
+        for seq, body, coding in cursor:
+            rows.append((seq, _texts(seq, body, coding)))
+            taken.add(len(body))
+            if taken.is_full:
+                break
     return rows
 
 
@@ -86,4 +86,6 @@ def _texts(seq: int, body: bytes | str, coding: int) -> Texts:
     try:
         return texts_of(decoded(body, coding, key=str(seq)))
     except StoreError:
+        if isinstance(body, str):  # its file may come back
+            raise
         return Texts()  # a damaged body is an error for its readers only

@@ -11,7 +11,7 @@ from receiver.core.clock import Clock
 from receiver.core.ports.log import WritableLog
 from receiver.core.schema import Schema
 from receiver.stores.sqlite.ballast import Ballast
-from receiver.stores.sqlite.body_files import BodyWriter
+from receiver.stores.sqlite.body_files import UnusedFiles, body_writer
 from receiver.stores.sqlite.checkpoint_turn import CheckpointTurn
 from receiver.stores.sqlite.checkpoints import MAX_LOG_BYTES, Checkpointer
 from receiver.stores.sqlite.database import LOCK_PATIENCE, Database
@@ -54,6 +54,7 @@ class SqliteStore:
         self._path = database_path(url)
         self._patience = patience
         self._ballast = Ballast(self._path)
+        self._unused_files = UnusedFiles(self._path)
         # A checkpoint also syncs the commits of workers, which are not synced themselves.
         self._turn = CheckpointTurn(self._path)
         self._checkpointer = Checkpointer(
@@ -89,7 +90,7 @@ class SqliteStore:
     async def log(self) -> AsyncIterator[WritableLog]:
         """Open for appending; creates the file if there is none."""
         async with self._writer(_SYNCED, create=True) as database:
-            beside = BodyWriter(self._path)
+            beside = body_writer(self._path)
             log = SqliteLog(database, self._path, beside)
             await log.prepare()
             try:
@@ -97,7 +98,8 @@ class SqliteStore:
                     yield log
             finally:
                 await log.aclose()
-                beside.close()
+                if beside is not None:
+                    beside.close()
 
     @asynccontextmanager
     async def queue(self) -> "AsyncIterator[WorkQueue]":
@@ -137,7 +139,7 @@ class SqliteStore:
         ballast = self._ballast
         async with self._writer(_UNSYNCED, create=False, make_room=ballast.give_up) as database:
             try:
-                yield SqliteMaintenance(database, self._path)
+                yield SqliteMaintenance(database, self._path, self._unused_files)
             finally:
                 ballast.make()
 

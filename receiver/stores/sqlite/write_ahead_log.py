@@ -28,8 +28,13 @@ def index_path(path: Path) -> Path:
 
 def beside(path: Path, suffix: str) -> Path:
     """Return a file that belongs to a database. SQLite puts it beside the file itself, not beside a link."""
-    real = path.resolve() if os.path.islink(path) else path  # noqa: PTH114 - that one fails for too long a name
+    real = real_path(path)
     return real.with_name(f"{real.name}{suffix}")
+
+
+def real_path(path: Path) -> Path:
+    """Return the file itself, where a path is a link to it."""
+    return path.resolve() if os.path.islink(path) else path  # noqa: PTH114 - Path's own fails for too long a name
 
 
 @dataclass(frozen=True, slots=True)
