@@ -264,10 +264,11 @@ def test_a_store_with_an_older_schema_is_backed_up(newest: int) -> None:
 @pytest.mark.usefixtures("filled")
 def test_a_backup_whose_last_pages_find_no_room_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     """SQLite tells nobody when it cannot move them from the log of the copy while it is closed."""
-    keep(*[delivery(f"long-{n}", body=LONG_BODY) for n in range(50)])
+    keep(*[delivery(f"short-{n}", body=b"x" * 7_000) for n in range(100)])
+    keep(*[delivery(f"long-{n}", body=LONG_BODY) for n in range(20)])
 
     def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (KEPT.stat().st_size + 600_000, resource.RLIM_INFINITY))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (KEPT.stat().st_size + 100_000, resource.RLIM_INFINITY))
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 
     command = [sys.executable, "-m", "receiver", "backup", "copy.db", "--store", "sqlite:///kept.db"]
