@@ -1,6 +1,7 @@
 """Long bodies of new deliveries, which lie in files beside the database until they are moved into it."""
 # ruff: noqa: ASYNC240 - looks at small files between two steps of a test, where nothing else runs
 
+import asyncio
 import errno
 import os
 import random
@@ -25,6 +26,7 @@ from receiver.stores.sql.compression import MIN_BYTES
 from receiver.stores.sqlite import body_files, synced
 from receiver.stores.sqlite.ballast import LEAST_ROOM
 from receiver.stores.sqlite.database import Database
+from receiver.stores.sqlite.files import prepare
 from receiver.stores.sqlite.log import SqliteLog
 from receiver.stores.sqlite.statements import body_files as statements
 from receiver.stores.sqlite.store import SqliteStore
@@ -362,6 +364,43 @@ async def test_a_full_disk_refuses_the_batch_and_nothing_else(
         assert await opened.add(delivery("b", body=LONG)) == [AppendOutcome.ACCEPTED]
         assert [await body(opened, key) for key in "ab"] == [LONG, LONG]
         assert len(body_files.body_files(path)) == 2
+
+
+async def test_a_batch_that_is_not_committed_takes_no_room(sqlite_store: SqliteStore, path: Path) -> None:
+    """Here the database cannot grow. What was in the file before stays, and the next body has a file of its own."""
+    async with sqlite_store.log() as log, sqlite_store.reports() as reports:
+        assert isinstance(log, SqliteLog)
+        await log.append(delivery("a", body=LONG))
+        await log.database.call(lambda connection: connection.execute("PRAGMA max_page_count = 1").fetchone())
+        others = [delivery(f"short-{n}", body=b"x" * 7_000) for n in range(100)]
+        results = await asyncio.gather(
+            *[log.append(one) for one in (delivery("b", body=NOISE), *others)], return_exceptions=True
+        )
+        assert {type(one) for one in results} == {StoreError}
+        assert [one.stat().st_size for one in body_files.body_files(path)] == [len(LONG)]
+
+        await log.database.call(lambda connection: connection.execute("PRAGMA max_page_count = 9999").fetchone())
+        await log.append(delivery("b", body=NOISE))
+        found = [(await reports.detail(DeliveryKey(key))).body for key in "ab"]
+        assert found == [LONG, NOISE]
+        assert [one.stat().st_size for one in body_files.body_files(path)].count(len(LONG)) == 1
+
+
+async def test_an_error_behind_the_commit_loses_no_body(path: Path) -> None:
+    """Such as one of a checkpoint: the answer is 503, and the delivery is stored."""
+
+    def fail(_: sqlite3.Connection) -> None:
+        raise sqlite3.OperationalError("no checkpoint now")
+
+    prepare(path, create=True)
+    async with Database(path, after_commit=fail) as database:
+        log = SqliteLog(database, path, body_files.body_writer(path))
+        with pytest.raises(StoreError, match="no checkpoint now"):
+            await log.append(delivery(body=LONG))
+        await log.aclose()
+
+    async with SqliteStore(f"sqlite:///{path}").reports() as reports:
+        assert (await reports.detail(DeliveryKey("k"))).body == LONG
 
 
 async def test_a_body_that_the_system_takes_in_pieces_is_whole(

@@ -36,9 +36,8 @@ _RANGE = struct.Struct(">QQ")
 
 def add_functions(connection: sqlite3.Connection, database: Path) -> None:
     """Let the statements of a connection read the files of a database."""
-    resolved = (
-        database.resolve()
-    )  # SQLite puts its log beside the file itself too, and handlers may change the folder
+    # SQLite puts its log beside the file itself too, and handlers may change the folder.
+    resolved = database.resolve()
     connection.create_function("body_beside", 1, lambda place: body_at(resolved, place))
 
 
@@ -77,7 +76,10 @@ def body_writer(database: Path) -> "BodyWriter | None":
 
 
 class BodyWriter:
-    """Writes bodies within transactions, into one file after the other. Other processes have files of their own."""
+    """Writes bodies within transactions, into one file after the other. Other processes have files of their own.
+
+    Behind a transaction follows `keep`, or `give_up` after an error.
+    """
 
     def __init__(self, database: Path) -> None:
         self._database = database
@@ -86,18 +88,32 @@ class BodyWriter:
     def write(self, connection: sqlite3.Connection, bodies: Sequence[bytes]) -> Sequence[bytes]:
         """Write bodies, sync them, and return their places. While the transaction is open, nobody removes the file.
 
-        Raises StoreError if they cannot be written. Then they take no room.
+        Raises StoreError if they cannot be written.
         """
         try:
-            file = self._usable(connection)
-            try:
-                return file.write(bodies)
-            except BaseException:
-                file.give_up()  # a sync that follows a failed one succeeds although something was lost (fsync(2))
-                self.close()
-                raise
+            return self._usable(connection).write(bodies)
         except OSError as exc:
             raise StoreError(f"no files can be written beside {self._database}: {exc.strerror}") from exc
+
+    def keep(self) -> None:
+        """Keep what was written."""
+        if self._file is not None:
+            self._file.end = self._file.written
+
+    def give_up(self, connection: sqlite3.Connection) -> None:
+        """Give back the room of what was written, unless it was committed before the error.
+
+        The file gets no more bodies. After a failed sync, a later one may succeed although something was lost
+        (fsync(2)). And a transaction that has failed in its sync may come back after a power cut: then its bodies
+        are missing, and others must not lie in their places.
+        """
+        if self._file is None or self._file.written == self._file.end:
+            return
+        place = {"place": self._file.place_of_end()}
+        with suppress(sqlite3.Error, OSError):  # the error at hand says more about such a database or disk
+            if not connection.execute(statements.IS_USED_FROM, place).fetchone()[0]:
+                self._file.cut()
+        self.close()
 
     def close(self) -> None:
         """Close the file. The next body begins another one."""
@@ -120,12 +136,13 @@ class _OpenFile:
         self._name = _NAME.pack(store, secrets.randbits(32))
         self._path = _path(database, self._name)
         self._descriptor = os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-        self.end = 0
+        self.end = self.written = 0
         try:
             _share_like(database.stat(), self._descriptor)
             sync_folder(database.parent)
         except BaseException:
-            self.give_up()
+            with suppress(OSError):  # the first error is the cause
+                self.cut()
             self.close()
             raise
 
@@ -139,24 +156,27 @@ class _OpenFile:
     def write(self, bodies: Sequence[bytes]) -> Sequence[bytes]:
         """Append bodies and sync them; return their places."""
         places = []
-        end = self.end
+        start = self.written
+        self.written += sum(map(len, bodies))
         for body in bodies:
-            places.append(self._name + _RANGE.pack(end, len(body)))
+            places.append(self._name + _RANGE.pack(start, len(body)))
             rest = memoryview(body)
             while rest:
-                count = os.pwrite(self._descriptor, rest, end)
-                rest, end = rest[count:], end + count
+                count = os.pwrite(self._descriptor, rest, start)
+                rest, start = rest[count:], start + count
         sync(self._descriptor)
-        self.end = end
         return places
 
-    def give_up(self) -> None:
-        """Give back the room of what was not written whole."""
-        with suppress(OSError):  # the first error is the cause
-            if self.end:
-                os.ftruncate(self._descriptor, self.end)
-            else:
-                self._path.unlink()
+    def place_of_end(self) -> bytes:
+        """Return the first place that is not kept; all places behind it are greater."""
+        return self._name + _RANGE.pack(self.end, 0)
+
+    def cut(self) -> None:
+        """Give back the room behind the end, and the file if nothing is in front of it."""
+        if self.end:
+            os.ftruncate(self._descriptor, self.end)
+        else:
+            self._path.unlink(missing_ok=True)
 
     def close(self) -> None:
         """Close the file."""

@@ -63,6 +63,17 @@ class SqliteLog(GroupedLog):
             raise StoreError(str(exc)) from exc
 
     def _commit(self, connection: sqlite3.Connection, batch: Sequence[LogItem]) -> Sequence[Receipt | None]:
+        try:
+            receipts = self._commit_all(connection, batch)
+        except BaseException:
+            if self._beside is not None:
+                self._beside.give_up(connection)
+            raise
+        if self._beside is not None:
+            self._beside.keep()
+        return receipts
+
+    def _commit_all(self, connection: sqlite3.Connection, batch: Sequence[LogItem]) -> Sequence[Receipt | None]:
         deliveries = [item for item in batch if isinstance(item, Delivery)]
         with self._keys.changes(), self.database.transaction(connection):
             self._require_files()

@@ -15,6 +15,12 @@ STORE = "SELECT value FROM marks WHERE name = 'store'"
 
 IS_USED = f"SELECT EXISTS (SELECT 1 FROM bodies WHERE coding = {BESIDE} AND substr(body, 1, 8) = ?)"
 
+# The places in a file are in the order of their bytes.
+IS_USED_FROM = (
+    f"SELECT EXISTS (SELECT 1 FROM bodies WHERE coding = {BESIDE} AND substr(body, 1, 8) = substr(:place, 1, 8) "
+    "AND body >= :place)"
+)
+
 SOME_PLACES = f"""
 SELECT d.seq, d.key, b.body FROM bodies AS b JOIN deliveries AS d ON d.seq = b.seq WHERE b.coding = {BESIDE} LIMIT ?
 """
