@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -46,8 +46,10 @@ _COMMANDS = {
     "verify": "receiver.cli.verify:verify",
 }
 
-_GIVING_WAY = frozenset({"backup", "events", "jobs", "replay", "store"})
-"""Commands that may go through a whole store. Where the processors are busy, they leave them to the endpoint."""
+_READERS = frozenset({"events export", "events list", "jobs list", "store copy"})
+"""Commands of groups that only read, and may go through a whole store."""
+_WRITING = frozenset({"--enqueue", "--record"})
+"""Options with which `replay` writes."""
 _NICENESS = 10
 
 
@@ -83,9 +85,19 @@ def main() -> None:
     """Run the command line and leave with its exit code."""
     open_standard_files()
     guard_stdout()
-    if _GIVING_WAY.intersection(sys.argv[1:2]):
+    if _gives_way(sys.argv[1:]):
         os.nice(_NICENESS)
     sys.exit(run(receiver.main))
+
+
+def _gives_way(arguments: Sequence[str]) -> bool:
+    """Tell whether a command leaves the processors to the endpoint, where they are busy.
+
+    None does so that writes: the endpoint would wait for its lock while it waits for a processor.
+    """
+    if arguments[:1] == ["replay"]:
+        return not _WRITING.intersection(arguments)
+    return arguments[:1] == ["backup"] or " ".join(arguments[:2]) in _READERS
 
 
 def run(command: Callable[..., Any], *args: Any, **kwargs: Any) -> int:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from receiver.cli.main import _gives_way
 from receiver.stores import open_store
 from tests.doubles import delivery
 from tests.process.harness import PATIENCE_SECONDS, Deployment, Program
@@ -177,14 +178,35 @@ async def test_reload_ends_at_once_when_nothing_can_be_planned(deployment: Deplo
     assert "there is no database" in done.text
 
 
-async def test_a_replay_gives_way_to_the_endpoint_and_a_worker_does_not(deployment: Deployment) -> None:
-    """Where the processors are busy. So a command over a whole store does not delay acknowledgements."""
+async def test_a_replay_gives_way_to_the_endpoint_unless_it_writes(deployment: Deployment) -> None:
+    """Where the processors are busy. A writer that waits for one would keep its lock from the endpoint."""
     function = "def one(event, ctx):\n    import os\n    open('nice', 'a').write(f'{os.nice(0)} ')"
     deployment.write_handlers(_CODE.format(function=function))
 
-    assert deployment.run("replay", "--yes", "--limit", "1").code == 0
-    async with deployment.serve():
-        await deployment.all_handled()
+    for options in ((), ("--record",)):
+        assert deployment.run("replay", "--yes", "--limit", "1", *options).code == 0
 
     own = os.nice(0)
-    assert set((deployment.folder / "nice").read_text().split()) == {str(own + 10), str(own)}
+    assert (deployment.folder / "nice").read_text().split() == [str(own + 10), str(own)]
+
+
+@pytest.mark.parametrize(
+    ("command", "gives_way"),
+    [
+        ("backup copy.db", True),
+        ("events export bundle", True),
+        ("events list --type crawl.page", True),
+        ("events import bundle", False),
+        ("events prune --older-than 1d", False),
+        ("jobs list", True),
+        ("jobs cancel 1", False),
+        ("store copy a b", True),
+        ("replay --dry-run", True),
+        ("replay --yes --enqueue", False),
+        ("serve", False),
+        ("", False),
+    ],
+)
+def test_who_gives_way(command: str, gives_way: bool) -> None:
+    """Commands that go through a store and only read it."""
+    assert _gives_way(command.split()) is gives_way
