@@ -156,7 +156,7 @@ class RoutingPlanner:
         handler = match.handler
         if handler.lane is None:
             return None
-        if match.event is None:
+        if match.event is None or match.stored.unreadable:  # without its data, `lane` would name a wrong one
             return lane_of_job(match.stored.delivery.job_id)
         if self._watch is None or not runs_code(handler):
             return lane_of(handler, match.event)

@@ -224,6 +224,20 @@ def test_a_backup_takes_no_files_for_its_own(capsys: pytest.CaptureFixture[str])
 
 
 @pytest.mark.usefixtures("filled")
+def test_a_restore_discards_only_the_bodies_of_the_store_that_it_replaces() -> None:
+    """Somebody has moved another store away and left its files here."""
+    keep(delivery("long", body=LONG_BODY))
+    assert invoke("backup", "copy.db") == 0
+    [theirs] = body_files(KEPT)
+    KEPT.rename("moved.db")
+    keep(delivery("new", body=LONG_BODY))
+
+    assert invoke("restore", "copy.db", "--yes", "--discard") == 0
+
+    assert body_files(KEPT) == [theirs]
+
+
+@pytest.mark.usefixtures("filled")
 def test_a_store_is_backed_up_and_restored_through_a_link() -> None:
     """The file itself is replaced, and kept beside itself."""
     Path("disk").mkdir()

@@ -3,7 +3,7 @@
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,7 +12,7 @@ from pathlib import Path
 from receiver.core.clock import from_micros, to_micros
 from receiver.errors import ConfigurationError, StoreError, StoreRefused
 from receiver.stores.sql.compression import PLAIN, decoded
-from receiver.stores.sqlite.body_files import body_files, held_files
+from receiver.stores.sqlite.body_files import body_files, files_of, held_files
 from receiver.stores.sqlite.database import DAMAGED_STORE, file_at, file_uri, translated
 from receiver.stores.sqlite.files import require_store
 from receiver.stores.sqlite.opened_files import OPENED
@@ -216,15 +216,22 @@ def _put_in_place(copy: Path, target: Path, *, overwrite: bool, aside: Path | No
         if overwrite:
             if aside is not None:
                 _keep(target, aside)
+            bodies = body_files(target) if aside is not None else _own_bodies(target)
             for old in _files(target)[1:]:
                 old.unlink(missing_ok=True)
-            bodies = body_files(target)
             copy.replace(target)
             for old in bodies:
                 old.unlink(missing_ok=True)
         else:
             os.link(copy, target)  # it fails where a file has appeared meanwhile
     sync_folder(target.parent)
+
+
+def _own_bodies(target: Path) -> Sequence[Path]:
+    """Return the files of bodies of the database that is there; none if it cannot tell which are its own."""
+    with suppress(sqlite3.Error), _reading(target, _mode(target)) as connection:
+        return files_of(connection, target)
+    return ()
 
 
 def _keep(target: Path, aside: Path) -> None:

@@ -100,18 +100,18 @@ class BodyWriter:
         if self._file is not None:
             self._file.end = self._file.written
 
-    def give_up(self, connection: sqlite3.Connection) -> None:
-        """Give back the room of what was written, unless it was committed before the error.
+    def give_up(self, connection: sqlite3.Connection, error: BaseException) -> None:
+        """Give back the room of what was written, unless the transaction is committed or may come back.
 
-        The file gets no more bodies. After a failed sync, a later one may succeed although something was lost
-        (fsync(2)). And a transaction that has failed in its sync may come back after a power cut: then its bodies
-        are missing, and others must not lie in their places.
+        It may where reading or writing has failed: a commit whose sync failed can be found whole after a crash.
+        The file gets no more bodies: after a failed sync, a later one may succeed although something was lost
+        (fsync(2)).
         """
         if self._file is None or self._file.written == self._file.end:
             return
         place = {"place": self._file.place_of_end()}
         with suppress(sqlite3.Error, OSError):  # the error at hand says more about such a database or disk
-            if not connection.execute(statements.IS_USED_FROM, place).fetchone()[0]:
+            if not (_may_come_back(error) or connection.execute(statements.IS_USED_FROM, place).fetchone()[0]):
                 self._file.cut()
         self.close()
 
@@ -127,6 +127,10 @@ class BodyWriter:
         if self._file is None:
             self._file = _OpenFile(self._database, number(connection, statements.STORE, {}))
         return self._file
+
+
+def _may_come_back(error: BaseException) -> bool:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_IOERR
 
 
 class _OpenFile:
@@ -214,30 +218,36 @@ def _opened(path: Path) -> int:
 
 
 class UnusedFiles:
-    """Removes files that have held no body for some time. Each process sees for itself how long."""
+    """Removes files that have held no body for some time. Each process sees for itself how long.
+
+    A file that was used meanwhile has another size.
+    """
 
     def __init__(self, database: Path, steady: Callable[[], float] = time.monotonic) -> None:
         self._database = database
         self._steady = steady
-        self._unused_since: dict[Path, float] = {}
+        self._unused_since: dict[tuple[Path, int], float] = {}
 
-    def remove_one(self, connection: sqlite3.Connection) -> int:
-        """Remove a file, and return its size; 0 if there is none. A transaction has to be open.
+    def remove_one(self, connection: sqlite3.Connection, files: Sequence[Path]) -> int:
+        """Remove one of these files, and return its size; 0 if none can go. A transaction has to be open.
 
         With the write lock nobody begins to use it meanwhile.
         """
         store = number(connection, statements.STORE, {})
-        unused = [path for path in body_files(self._database) if _is_unused(connection, path, store)]
+        unused: list[tuple[Path, int]] = []
+        for path in files:
+            if _is_of(path, store) and not _is_used(connection, path):
+                with suppress(FileNotFoundError):  # another process has removed it
+                    unused.append((path, path.stat().st_size))
         now = self._steady()
-        self._unused_since = {path: self._unused_since.get(path, now) for path in unused}
-        for path, since in self._unused_since.items():
+        self._unused_since = {one: self._unused_since.get(one, now) for one in unused}
+        for (path, size), since in self._unused_since.items():
             if now - since >= UNUSED_SECONDS:
                 with suppress(OSError):  # of somebody else, who may also have removed it
-                    return self._remove(path)
+                    return self._remove(path, size)
         return 0
 
-    def _remove(self, path: Path) -> int:
-        size = path.stat().st_size
+    def _remove(self, path: Path, size: int) -> int:
         # The transactions after which nothing is in the file are not synced, and a power cut may undo them.
         with log_path(self._database).open("rb") as log:
             sync(log.fileno())
@@ -245,10 +255,23 @@ class UnusedFiles:
         return max(size, 1)
 
 
-def _is_unused(connection: sqlite3.Connection, path: Path, store: int) -> bool:
-    name = bytes.fromhex(path.name[-2 * _NAME.size :])
-    ours, _ = _NAME.unpack(name)
-    return ours == store and not connection.execute(statements.IS_USED, (name,)).fetchone()[0]
+def files_of(connection: sqlite3.Connection, database: Path) -> Sequence[Path]:
+    """Return the files of this very database."""
+    store = number(connection, statements.STORE, {})
+    return [path for path in body_files(database) if _is_of(path, store)]
+
+
+def _is_of(path: Path, store: int) -> bool:
+    ours, _ = _NAME.unpack(_name_of(path))
+    return bool(ours == store)
+
+
+def _is_used(connection: sqlite3.Connection, path: Path) -> bool:
+    return bool(connection.execute(statements.IS_USED, (_name_of(path),)).fetchone()[0])
+
+
+def _name_of(path: Path) -> bytes:
+    return bytes.fromhex(path.name[-2 * _NAME.size :])
 
 
 def _prefix(database: Path) -> str:

@@ -41,6 +41,11 @@ def index_key(key: str) -> _Indexed:
     return bytes.fromhex(key[len(_PREFIX) :]) if _SHA256(key) else key
 
 
+def is_hash(key: str) -> bool:
+    """Tell whether a key is the SHA-256 of its body: no other body has it."""
+    return _SHA256(key) is not None
+
+
 def index_floor(prefix: str) -> bytes | None:
     """Return the lowest bytes of a key that begins so, None if all such keys are texts."""
     return _bound(prefix, "0")

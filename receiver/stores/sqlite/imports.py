@@ -57,11 +57,14 @@ def import_deliveries(
 
 def _known(connection: sqlite3.Connection, seq: int, delivery: Delivery) -> AppendOutcome:
     """Compare with the stored delivery of this key. If its body was pruned or cannot be read, restore it."""
-    if not same_body(connection, seq, delivery):
+    is_same = same_body(connection, seq, delivery)
+    if is_same is None:
+        connection.execute(TAKE_IN, (delivery.body, seq))
+        search.restore(connection, seq, delivery.body)
+        return AppendOutcome.DUPLICATE
+    if not is_same:
         return AppendOutcome.CONFLICT
     _, body, _ = connection.execute(statements.KEPT, (seq,)).fetchone()
-    if isinstance(body, str):
-        connection.execute(TAKE_IN, (delivery.body, seq))
     if body is None:
         insert(connection, statements.insert_bodies, [_body(seq, delivery)])
         connection.execute(statements.RESTORED, (seq,))

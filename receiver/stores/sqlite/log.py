@@ -17,9 +17,10 @@ from receiver.stores.sql.headers import headers_text
 from receiver.stores.sql.inserting import insert_by_powers
 from receiver.stores.sqlite.body_files import BodyWriter, is_long
 from receiver.stores.sqlite.database import Database, file_at, same_file, translated
-from receiver.stores.sqlite.delivery_keys import DeliveryKeys
+from receiver.stores.sqlite.delivery_keys import DeliveryKeys, is_hash
 from receiver.stores.sqlite.job_rows import JobRows
 from receiver.stores.sqlite.statements import log as statements
+from receiver.stores.sqlite.statements.body_files import TAKE_IN
 from receiver.stores.sqlite.write_ahead_log import log_path
 
 MAX_ITEMS = 512
@@ -65,9 +66,9 @@ class SqliteLog(GroupedLog):
     def _commit(self, connection: sqlite3.Connection, batch: Sequence[LogItem]) -> Sequence[Receipt | None]:
         try:
             receipts = self._commit_all(connection, batch)
-        except BaseException:
+        except BaseException as exc:
             if self._beside is not None:
-                self._beside.give_up(connection)
+                self._beside.give_up(connection, exc)
             raise
         if self._beside is not None:
             self._beside.keep()
@@ -156,28 +157,36 @@ def _body_rows(
     ]
 
 
-def same_body(connection: sqlite3.Connection, seq: int, delivery: Delivery) -> bool:
-    """Tell whether the stored delivery with this seq has this body.
+def same_body(connection: sqlite3.Connection, seq: int, delivery: Delivery) -> bool | None:
+    """Tell whether the stored delivery with this seq has this body; None if the stored one cannot be read now.
 
-    If its body was pruned, or cannot be read now from its file, compare the sizes only.
+    If its body was pruned, compare the sizes only.
     """
     size, body, coding = connection.execute(statements.KEPT, (seq,)).fetchone()
     if size != len(delivery.body):
         return False
-    return body is None or isinstance(body, str) or decoded(body, coding, key=delivery.key) == delivery.body
+    if isinstance(body, str):
+        return None
+    return body is None or decoded(body, coding, key=delivery.key) == delivery.body
 
 
 def _count_again(connection: sqlite3.Connection, seq: int, delivery: Delivery) -> Receipt:
-    """Count a duplicate on the stored delivery. If its body differs, put it in quarantine."""
+    """Count a duplicate on the stored delivery. If its body differs or cannot be compared, put it in quarantine."""
     connection.execute(statements.COUNT_DUPLICATE, (seq,))
-    if same_body(connection, seq, delivery):
+    is_same = same_body(connection, seq, delivery)
+    if is_same is None and is_hash(delivery.key):  # the key is that of the body
+        connection.execute(TAKE_IN, (delivery.body, seq))
+        is_same = True
+    if is_same:
         return Receipt(delivery.key, AppendOutcome.DUPLICATE)
+    stored = "a delivery with this key and another body was stored before"
+    unreadable = "a delivery with this key was stored before, and its body cannot be read now"
     _quarantine(
         connection,
         Quarantined(
             received_at=delivery.received_at,
             reason="conflict",
-            detail="a delivery with this key and another body was stored before",
+            detail=unreadable if is_same is None else stored,
             key=delivery.key,
             headers=delivery.headers,
             body=delivery.body,

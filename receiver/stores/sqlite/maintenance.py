@@ -2,12 +2,13 @@
 
 import shutil
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
 from receiver.core.batching import BatchSize
 from receiver.core.retention import Step
-from receiver.stores.sql.compression import BESIDE, DEFLATED, MIN_BYTES, PLAIN, deflated
+from receiver.stores.sql.compression import BESIDE, DEFLATED, MIN_BYTES, PLAIN, decoded, deflated
 from receiver.stores.sql.connection import number
 from receiver.stores.sql.maintenance import MAX_BYTES, SCAN_LIMIT, SqlMaintenance
 from receiver.stores.sql.statements.columns import ROUTED
@@ -15,6 +16,7 @@ from receiver.stores.sqlite.ballast import LEAST_ROOM
 from receiver.stores.sqlite.body_files import UnusedFiles, body_files
 from receiver.stores.sqlite.database import Database
 from receiver.stores.sqlite.dialect import READS, WRITES
+from receiver.stores.sqlite.search import restore
 from receiver.stores.sqlite.statements import maintenance as statements
 
 _UNUSED_PAGES = "PRAGMA freelist_count"
@@ -37,17 +39,21 @@ class SqliteMaintenance(SqlMaintenance):
         """
 
         def step(connection: sqlite3.Connection) -> Step:
-            if shutil.disk_usage(self._path.parent).free < LEAST_ROOM:
+            if shutil.disk_usage(self._path.resolve().parent).free < LEAST_ROOM:
                 return Step(0, 0, None)
             after, routed = (number(connection, sql, {}) for sql in (statements.COMPRESSED, ROUTED))
             last = min(after + SCAN_LIMIT, routed)
             rows = connection.execute(statements.TO_COMPRESS, {"after": after, "last": last, "least": MIN_BYTES})
             bodies, ended = _batch(rows, limit)
             place = last if ended else bodies[-1].seq
+            late = _left_behind(connection, after, limit) if place == routed else []  # once in each pass
+            bodies += late
             smaller = [new for one in bodies if (new := _smaller(one)) is not None]
-            if place > after:
+            if place > after or smaller:
                 with self.database.transaction(connection):
                     connection.executemany(statements.COMPRESS, smaller)
+                    for one in late:
+                        restore(connection, one.seq, decoded(one.body, PLAIN, key=str(one.seq)))
                     connection.execute(statements.ADVANCE_COMPRESSED, (place,))
             sizes = {one.seq: one.size for one in bodies}
             saved = sum(sizes[seq] - len(body) for body, _, seq in smaller)
@@ -59,9 +65,9 @@ class SqliteMaintenance(SqlMaintenance):
         """Give unused pages back to the file system."""
 
         def step(connection: sqlite3.Connection) -> int:
-            if body_files(self._path):
+            if files := body_files(self._path):
                 with self.database.transaction(connection):
-                    removed = self._unused.remove_one(connection)
+                    removed = self._unused.remove_one(connection, files)
                 if removed:
                     return removed
             before = number(connection, _UNUSED_PAGES, {})
@@ -81,6 +87,20 @@ class _StoredBody(NamedTuple):
     size: int
     body: bytes | str
     coding: int
+
+
+def _left_behind(connection: sqlite3.Connection, after: int, limit: int) -> list[_StoredBody]:
+    """Return bodies that could not be read from their files when it was their turn, and can be now."""
+    found: list[_StoredBody] = []
+    taken = BatchSize(limit, MAX_BYTES)
+    with closing(connection.execute(statements.LEFT_BEHIND, {"after": after})) as rows:
+        for one in map(_StoredBody._make, rows):
+            if isinstance(one.body, bytes):
+                found.append(one)
+                taken.add(one.size)
+            if taken.is_full:
+                break
+    return found
 
 
 def _smaller(one: _StoredBody) -> tuple[bytes, int, int] | None:

@@ -86,6 +86,4 @@ def _texts(seq: int, body: bytes | str, coding: int) -> Texts:
     try:
         return texts_of(decoded(body, coding, key=str(seq)))
     except StoreError:
-        if isinstance(body, str):  # its file may come back
-            raise
         return Texts()  # a damaged body is an error for its readers only

@@ -11,7 +11,7 @@ FROM bodies AS b
 """
 """The rows of `bodies` as they would be if all bodies lay in the database."""
 
-STORE = "SELECT value FROM marks WHERE name = 'store'"
+STORE = "SELECT coalesce((SELECT value FROM marks WHERE name = 'store'), -1)"
 
 IS_USED = f"SELECT EXISTS (SELECT 1 FROM bodies WHERE coding = {BESIDE} AND substr(body, 1, 8) = ?)"
 
