@@ -29,7 +29,7 @@ def restore(file: Path, discard: bool, yes: bool, dry_run: bool, store: str | No
     """Put the backup in FILE in the place of the store.
 
     The command shows a plan first, with the number of events that the backup does not have. It asks if there is a
-    store. That one and its log are kept under another name, unless --discard is given. While a server, a worker or
+    store. That one is kept under another name, unless --discard is given. While a server, a worker or
     another program has the store open, it refuses with exit code 3.
     """
     target = database_file(load_settings(store=store))

@@ -25,7 +25,6 @@ from receiver.core.types import AppendOutcome, DeliveryKey
 from receiver.errors import StoreError, UnreadableBody
 from receiver.stores.sql.compression import MIN_BYTES
 from receiver.stores.sqlite import body_files, synced
-from receiver.stores.sqlite.ballast import LEAST_ROOM
 from receiver.stores.sqlite.database import Database
 from receiver.stores.sqlite.files import prepare
 from receiver.stores.sqlite.log import SqliteLog
@@ -286,10 +285,59 @@ async def test_bodies_stay_in_files_while_the_disk_has_little_room(
         await opened.add(delivery(body=LONG))
         await opened.route()
         with monkeypatch.context() as patched:
-            patched.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(0, 0, LEAST_ROOM - 1))
+            patched.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(0, 0, 8 * 1024 * 1024 - 1))
             assert await opened.maintenance.compress(limit=9) == Step(0, 0, None)
         assert codings(path) == {"k": BESIDE}
         assert (await opened.maintenance.compress(limit=9)).count == 1
+
+
+async def test_an_unused_file_goes_at_once_where_the_disk_has_little_room(
+    sqlite_store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody has pruned because it is full."""
+    monkeypatch.setattr(body_files, "UNUSED_SECONDS", 60.0)
+    async with open_all(sqlite_store) as opened:
+        await opened.add(delivery(body=LONG))
+        await opened.route()
+        await opened.maintenance.prune(PruneRule(NOON + DAY), after=0, limit=9, now=NOON + DAY)
+        await reclaim(opened)
+        assert len(body_files.body_files(path)) == 1
+        monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(0, 0, 0))
+        await reclaim(opened)
+
+    assert body_files.body_files(path) == []
+
+
+async def test_a_readiness_check_writes_where_long_bodies_go(
+    sqlite_store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It fails while a long body would, and takes no room. The bodies in the same batch stay."""
+    async with open_all(sqlite_store) as opened:
+        await asyncio.gather(opened.log.append(delivery("a", body=LONG)), opened.log.probe(NOON, size=50_000))
+        assert sum(one.stat().st_size for one in body_files.body_files(path)) == len(LONG)
+
+        def fail(*_: object) -> int:
+            raise FULL
+
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "pwrite", fail)
+            with pytest.raises(StoreError, match="No space left on device"):
+                await opened.log.probe(NOON, size=50_000)
+        assert await body(opened, "a") == LONG
+        assert sum(one.stat().st_size for one in body_files.body_files(path)) == len(LONG)
+
+
+async def test_the_check_of_a_store_names_files_that_are_not_there(sqlite_store: SqliteStore, path: Path) -> None:
+    """Each once, however many events it has."""
+    async with open_all(sqlite_store) as opened:
+        await opened.add(delivery("a", body=LONG), delivery("b", body=LONG))
+        [file] = body_files.body_files(path)
+        before = await sqlite_store.health_notes()
+        file.unlink()
+        await opened.add(delivery("c", body=LONG))
+
+        [note] = set(await sqlite_store.health_notes()) - set(before)
+        assert note == f"bodies of events are in {file}, which is not there: put it back"
 
 
 async def test_files_of_another_database_stay(sqlite_store: SqliteStore, path: Path) -> None:

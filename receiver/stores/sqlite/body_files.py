@@ -95,6 +95,11 @@ class BodyWriter:
         except OSError as exc:
             raise StoreError(f"no files can be written beside {self._database}: {exc.strerror}") from exc
 
+    def probe(self, connection: sqlite3.Connection, size: int) -> None:
+        """Write so many bytes and give back their room, inside a transaction. Raises StoreError if that fails."""
+        self.write(connection, [bytes(size)])
+        self._cut()
+
     def keep(self) -> None:
         """Keep what was written."""
         if self._file is not None:
@@ -114,6 +119,11 @@ class BodyWriter:
             if not (_may_come_back(error) or connection.execute(statements.IS_USED_FROM, place).fetchone()[0]):
                 self._file.cut()
         self.close()
+
+    def _cut(self) -> None:
+        if self._file is not None:
+            self._file.cut()
+            self.close()
 
     def close(self) -> None:
         """Close the file. The next body begins another one."""
@@ -228,10 +238,11 @@ class UnusedFiles:
         self._steady = steady
         self._unused_since: dict[tuple[Path, int], float] = {}
 
-    def remove_one(self, connection: sqlite3.Connection, files: Sequence[Path]) -> int:
+    def remove_one(self, connection: sqlite3.Connection, files: Sequence[Path], *, at_once: bool = False) -> int:
         """Remove one of these files, and return its size; 0 if none can go. A transaction has to be open.
 
-        With the write lock nobody begins to use it meanwhile.
+        With the write lock nobody begins to use it meanwhile. `at_once` is for a disk that has little room: a
+        reader who fails can read again.
         """
         store = number(connection, statements.STORE, {})
         unused: list[tuple[Path, int]] = []
@@ -242,7 +253,7 @@ class UnusedFiles:
         now = self._steady()
         self._unused_since = {one: self._unused_since.get(one, now) for one in unused}
         for (path, size), since in self._unused_since.items():
-            if now - since >= UNUSED_SECONDS:
+            if at_once or now - since >= UNUSED_SECONDS:
                 with suppress(OSError):  # of somebody else, who may also have removed it
                     return self._remove(path, size)
         return 0
@@ -253,6 +264,15 @@ class UnusedFiles:
             sync(log.fileno())
         path.unlink()
         return max(size, 1)
+
+
+def missing_files(connection: sqlite3.Connection, database: Path) -> Sequence[Path]:
+    """Return the files that are not there although bodies lie in them."""
+    if connection.execute(statements.HAS_BODY_FILES).fetchone() is None:
+        return ()  # an older schema
+    resolved = database.resolve()
+    paths = [_path(resolved, name) for (name,) in connection.execute(statements.NAMES)]
+    return [path for path in paths if not path.exists()]
 
 
 def files_of(connection: sqlite3.Connection, database: Path) -> Sequence[Path]:

@@ -92,6 +92,9 @@ class SqliteLog(GroupedLog):
         if size:
             with self.database.transaction(connection):
                 connection.execute(statements.END_PROBE)
+                if self._beside is not None:
+                    self._beside.keep()  # what the transaction before has committed
+                    self._beside.probe(connection, size)
         return [next(receipts) if isinstance(item, Delivery) else None for item in batch]
 
     def _require_files(self) -> None:

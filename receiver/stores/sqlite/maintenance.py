@@ -12,7 +12,6 @@ from receiver.stores.sql.compression import BESIDE, DEFLATED, MIN_BYTES, PLAIN, 
 from receiver.stores.sql.connection import number
 from receiver.stores.sql.maintenance import MAX_BYTES, SCAN_LIMIT, SqlMaintenance
 from receiver.stores.sql.statements.columns import ROUTED
-from receiver.stores.sqlite.ballast import LEAST_ROOM
 from receiver.stores.sqlite.body_files import UnusedFiles, body_files
 from receiver.stores.sqlite.database import Database
 from receiver.stores.sqlite.dialect import READS, WRITES
@@ -39,7 +38,7 @@ class SqliteMaintenance(SqlMaintenance):
         """
 
         def step(connection: sqlite3.Connection) -> Step:
-            if shutil.disk_usage(self._path.resolve().parent).free < LEAST_ROOM:
+            if self._has_little_room():
                 return Step(0, 0, None)
             after, routed = (number(connection, sql, {}) for sql in (statements.COMPRESSED, ROUTED))
             last = min(after + SCAN_LIMIT, routed)
@@ -61,13 +60,16 @@ class SqliteMaintenance(SqlMaintenance):
 
         return await self.database.call(step)
 
+    def _has_little_room(self) -> bool:
+        return shutil.disk_usage(self._path.resolve().parent).free < _LITTLE_ROOM
+
     async def reclaim(self, limit: int) -> int:
         """Give unused pages back to the file system."""
 
         def step(connection: sqlite3.Connection) -> int:
             if files := body_files(self._path):
                 with self.database.transaction(connection):
-                    removed = self._unused.remove_one(connection, files)
+                    removed = self._unused.remove_one(connection, files, at_once=self._has_little_room())
                 if removed:
                     return removed
             before = number(connection, _UNUSED_PAGES, {})
@@ -80,6 +82,10 @@ class SqliteMaintenance(SqlMaintenance):
             return (before - number(connection, _UNUSED_PAGES, {})) * page_size
 
         return await self.database.call(step)
+
+
+_LITTLE_ROOM = 4 * MAX_BYTES
+"""A step needs its bytes in the log first, and then in the database."""
 
 
 class _StoredBody(NamedTuple):

@@ -3,15 +3,16 @@
 import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager, closing, suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from receiver.core.clock import Clock
 from receiver.core.ports.log import WritableLog
 from receiver.core.schema import Schema
+from receiver.errors import StoreError, StoreRefused
 from receiver.stores.sqlite.ballast import Ballast
-from receiver.stores.sqlite.body_files import UnusedFiles, body_writer
+from receiver.stores.sqlite.body_files import UnusedFiles, body_writer, missing_files
 from receiver.stores.sqlite.checkpoint_turn import CheckpointTurn
 from receiver.stores.sqlite.checkpoints import MAX_LOG_BYTES, Checkpointer
 from receiver.stores.sqlite.database import LOCK_PATIENCE, Database
@@ -72,7 +73,14 @@ class SqliteStore:
     async def health_notes(self) -> Sequence[str]:
         """Return what could harm the file, each with what to do."""
         notes = health_notes(sqlite3.sqlite_version_info)
-        return [*notes, *self._ballast.notes()] if self.exists() else notes
+        return [*notes, *self._ballast.notes(), *await self._missing_files()] if self.exists() else notes
+
+    async def _missing_files(self) -> Sequence[str]:
+        with suppress(StoreError, StoreRefused):  # what keeps the store itself from working is told elsewhere
+            async with Database(self._path, setup=_ANY + _READS, read_only=True) as database:
+                missing = await database.call(lambda connection: missing_files(connection, self._path))
+            return [f"bodies of events are in {path}, which is not there: put it back" for path in missing]
+        return ()
 
     async def require_search(self) -> None:
         """Raise ConfigurationError where this Python's SQLite has no full text search."""

@@ -15,6 +15,17 @@ STORE = "SELECT coalesce((SELECT value FROM marks WHERE name = 'store'), -1)"
 
 IS_USED = f"SELECT EXISTS (SELECT 1 FROM bodies WHERE coding = {BESIDE} AND substr(body, 1, 8) = ?)"
 
+# Each by one step in the index, however many bodies a file has.
+NAMES = f"""
+WITH RECURSIVE names (name) AS (
+    SELECT min(substr(body, 1, 8)) FROM bodies WHERE coding = {BESIDE}
+    UNION ALL
+    SELECT (SELECT min(substr(body, 1, 8)) FROM bodies WHERE coding = {BESIDE} AND substr(body, 1, 8) > name)
+    FROM names WHERE name IS NOT NULL
+)
+SELECT name FROM names WHERE name IS NOT NULL
+"""
+
 # The places in a file are in the order of their bytes.
 IS_USED_FROM = (
     f"SELECT EXISTS (SELECT 1 FROM bodies WHERE coding = {BESIDE} AND substr(body, 1, 8) = substr(:place, 1, 8) "
