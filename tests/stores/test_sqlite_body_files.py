@@ -611,6 +611,6 @@ async def test_a_use_of_a_file_is_found_by_an_index(sqlite_store: SqliteStore, p
 def test_other_programs_can_read_the_database(made: Path) -> None:
     """Other programs read all tables, and the index too."""
     execute(made, "INSERT INTO bodies (seq, headers, body, coding) VALUES (1, '[]', zeroblob(24), 2)")
-    with sqlite3.connect(made) as connection:
+    with closing(sqlite3.connect(made)) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         assert connection.execute("SELECT length(body) FROM bodies").fetchall() == [(24,)]
