@@ -86,6 +86,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         made.append("sync folder")
 
     monkeypatch.setattr(body_files, "sync", sync)
+    monkeypatch.setattr(synced, "sync", sync)
     monkeypatch.setattr(body_files, "sync_folder", sync_folder)
     return made
 
@@ -134,6 +135,7 @@ async def test_a_body_is_synced_before_the_commit_that_names_it(
     """With its file and the name of that. So a power cut leaves no delivery without its body."""
     async with sqlite_store.log() as log:
         assert isinstance(log, SqliteLog)
+        calls.clear()  # those that made the database
         await log.database.call(lambda connection: connection.set_trace_callback(calls.append))
 
         await log.append(delivery("a", body=LONG))

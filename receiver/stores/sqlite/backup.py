@@ -18,7 +18,7 @@ from receiver.stores.sqlite.files import require_store
 from receiver.stores.sqlite.opened_files import OPENED
 from receiver.stores.sqlite.statements.backup import CONTENTS, NEWER
 from receiver.stores.sqlite.statements.body_files import HAS_BODY_FILES, RENUMBER, SOME_PLACES, TAKE_IN
-from receiver.stores.sqlite.synced import sync_folder
+from receiver.stores.sqlite.synced import sync_file, sync_folder
 from receiver.stores.sqlite.write_ahead_log import index_path, log_path, real_path
 
 _PAGES = 256
@@ -198,8 +198,7 @@ def _take_in(copy: sqlite3.Connection, body_of: Callable[[bytes], bytes | str]) 
 
 def _checked(copy: Path, source: Path, *, if_damaged: str) -> Contents:
     """Sync the copy and return what it holds. Raises StoreRefused if SQLite finds a fault in it."""
-    with copy.open("rb") as file:
-        os.fsync(file.fileno())
+    sync_file(copy)
     with _reading(copy, _mode(copy)) as connection:
         (fault,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
         if fault != "ok":

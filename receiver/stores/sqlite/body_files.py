@@ -7,7 +7,6 @@ database when it compresses them, and removes files that hold none any more.
 
 import os
 import re
-import secrets
 import sqlite3
 import struct
 import time
@@ -19,7 +18,7 @@ from receiver.errors import StoreError
 from receiver.stores.sql.compression import MIN_BYTES
 from receiver.stores.sql.connection import number
 from receiver.stores.sqlite.statements import body_files as statements
-from receiver.stores.sqlite.synced import sync, sync_folder
+from receiver.stores.sqlite.synced import sync, sync_file, sync_folder
 from receiver.stores.sqlite.write_ahead_log import log_path
 
 MAX_FILE_BYTES = 32 * 1024 * 1024
@@ -147,7 +146,7 @@ class _OpenFile:
     """A new file, to which only this process appends."""
 
     def __init__(self, database: Path, store: int) -> None:
-        self._name = _NAME.pack(store, secrets.randbits(32))
+        self._name = _NAME.pack(store, int.from_bytes(os.urandom(4)))
         self._path = _path(database, self._name)
         self._descriptor = os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
         self.end = self.written = 0
@@ -260,8 +259,7 @@ class UnusedFiles:
 
     def _remove(self, path: Path, size: int) -> int:
         # The transactions after which nothing is in the file are not synced, and a power cut may undo them.
-        with log_path(self._database).open("rb") as log:
-            sync(log.fileno())
+        sync_file(log_path(self._database))
         path.unlink()
         return max(size, 1)
 

@@ -22,6 +22,7 @@ from receiver.stores.sqlite.database import (
 )
 from receiver.stores.sqlite.delivery_keys import add_functions
 from receiver.stores.sqlite.opened_files import OPENED
+from receiver.stores.sqlite.synced import sync_file
 from receiver.stores.sqlite.write_ahead_log import index_path, log_facts, log_path
 
 log = event_log(__name__)
@@ -136,7 +137,7 @@ def _create(path: Path, migrations: list[str]) -> None:
     try:
         os.close(os.open(unfinished, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         _migrate(unfinished, migrations, synced=False)  # one sync of the whole saves thirty
-        _sync(unfinished)
+        sync_file(unfinished)
         _link(unfinished, path)
     except OSError as exc:
         raise StoreRefused(f"cannot create the database {path}: {exc.strerror}") from exc
@@ -144,11 +145,6 @@ def _create(path: Path, migrations: list[str]) -> None:
         for leftover in (unfinished, log_path(unfinished), index_path(unfinished)):
             with suppress(OSError):
                 leftover.unlink()
-
-
-def _sync(path: Path) -> None:
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
 
 
 def _link(made: Path, path: Path) -> None:

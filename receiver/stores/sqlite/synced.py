@@ -16,6 +16,12 @@ def sync(descriptor: int) -> None:
         os.fdatasync(descriptor)
 
 
+def sync_file(path: Path) -> None:
+    """Return when the bytes of the file at a path are on the disk, whoever has written them."""
+    with path.open("rb") as file:
+        sync(file.fileno())
+
+
 def sync_folder(folder: Path) -> None:
     """Return when the names in a folder are on the disk."""
     descriptor = os.open(folder, os.O_RDONLY)
