@@ -228,6 +228,12 @@ def children_of(pid: int) -> list[int]:
     return [int(child) for child, parent in pairs if int(parent) == pid]
 
 
+async def stand_still(pid: int) -> None:
+    """Stop a child of this process; it runs on for a moment after the signal was sent."""
+    os.kill(pid, signal.SIGSTOP)
+    await until(lambda: os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOHANG) is not None, f"{pid} to stand still")
+
+
 def kill(pid: int) -> None:
     """End a process that a test has started, as suddenly as it can be."""
     with suppress(ProcessLookupError):

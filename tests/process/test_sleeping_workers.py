@@ -1,6 +1,5 @@
 """A worker that is stopped for longer than its lease, as by a laptop's lid: it wakes up and disturbs nobody."""
 
-import os
 import signal
 import sqlite3
 from collections import Counter
@@ -13,6 +12,7 @@ import pytest
 from receiver.core.clock import SystemClock, to_micros
 from tests.process.fleet import BEGIN, Fleet, check_order, check_recorded, deliver, fleet, page, recorded
 from tests.process.harness import Deployment, Program, until
+from tests.process.programs import stand_still
 
 LATE_LEASE, LONG_LEASE = "2", "600"
 """That of the worker that sleeps; and one that no living worker loses, on a machine that stalls either."""
@@ -60,13 +60,6 @@ def store(deployment: Deployment) -> list[list[tuple[Any, ...]]]:
     return [deployment.rows(f"SELECT * FROM {table} ORDER BY 1, 2") for table in ("work_items", "attempts")]
 
 
-async def stop(worker: Program) -> None:
-    """Return when a worker stands still."""
-    worker.send_signal(signal.SIGSTOP)
-    seen = os.WSTOPPED | os.WNOHANG  # of a child of this process, so these workers are started cold
-    await until(lambda: os.waitid(os.P_PID, worker.pid, seen) is not None, "the worker to stand still")
-
-
 def writable(deployment: Deployment) -> bool:
     """Tell whether nobody is in the middle of a transaction."""
     with closing(sqlite3.connect(deployment.database, timeout=0.5)) as connection:
@@ -79,10 +72,10 @@ def writable(deployment: Deployment) -> bool:
 
 async def fall_asleep(deployment: Deployment, worker: Program) -> None:
     """Stop a worker, outside of its transactions, until none of its leases lasts any more."""
-    await stop(worker)
+    await stand_still(worker.pid)  # a child of this process, so these workers are started cold
     while not writable(deployment):  # SQLite has one writer, and waits for it however long it sleeps
         worker.send_signal(signal.SIGCONT)
-        await stop(worker)
+        await stand_still(worker.pid)
 
     def ended() -> bool:
         [(last,)] = deployment.rows("SELECT max(lease_until) FROM work_items WHERE state = 'running'")

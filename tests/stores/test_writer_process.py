@@ -37,7 +37,7 @@ from receiver.stores.writer_process.messages import (
 )
 from receiver.stores.writer_process.starting import writer_command, writer_started
 from tests.doubles import NOON, delivery, soon, turns
-from tests.process.programs import children_of, command_line
+from tests.process.programs import children_of, command_line, stand_still
 from tests.process.waiting import until, until_told
 
 _ALL = 65_536
@@ -111,7 +111,7 @@ async def test_a_batch_fails_with_the_process_that_had_it_and_the_next_is_writte
 ) -> None:
     """Nobody knows whether it was kept, so the sender has to come again."""
     (writer,) = writers()
-    os.kill(writer, signal.SIGSTOP)
+    await stand_still(writer)
     lost = log.append(delivery("lost"))
     await turns()  # the batch is sent
     os.kill(writer, signal.SIGKILL)
@@ -190,7 +190,7 @@ async def test_leaving_kills_a_process_that_hangs(path: Path, monkeypatch: pytes
     monkeypatch.setattr(process, "END_SECONDS", 0.2)
     async with opened(path) as log:
         (writer,) = writers()
-        os.kill(writer, signal.SIGSTOP)
+        await stand_still(writer)
         lost = []
         for number in range(5):
             lost.append(log.append(delivery(f"k-{number}")))
