@@ -11,7 +11,7 @@ import shutil
 import sqlite3
 import stat
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from receiver.core.retention import PruneRule, Step
 from receiver.core.types import AppendOutcome, DeliveryKey
 from receiver.errors import StoreError, UnreadableBody
 from receiver.stores.sql.compression import MIN_BYTES
-from receiver.stores.sqlite import body_files, synced
+from receiver.stores.sqlite import body_files, body_writer, synced, unused_files
 from receiver.stores.sqlite.database import Database
 from receiver.stores.sqlite.files import prepare
 from receiver.stores.sqlite.log import SqliteLog
@@ -68,7 +68,7 @@ async def reclaim(opened: Opened) -> None:
 @pytest.fixture(autouse=True)
 def _without_delay(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files go as soon as nothing is in them."""
-    monkeypatch.setattr(body_files, "UNUSED_SECONDS", 0.0)
+    monkeypatch.setattr(unused_files, "UNUSED_SECONDS", 0.0)
 
 
 @pytest.fixture
@@ -85,9 +85,9 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         real_folder(folder)
         made.append("sync folder")
 
-    monkeypatch.setattr(body_files, "sync", sync)
+    monkeypatch.setattr(body_writer, "sync", sync)
     monkeypatch.setattr(synced, "sync", sync)
-    monkeypatch.setattr(body_files, "sync_folder", sync_folder)
+    monkeypatch.setattr(body_writer, "sync_folder", sync_folder)
     return made
 
 
@@ -190,7 +190,7 @@ async def test_a_full_file_is_followed_by_another(
     sqlite_store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its room is free as soon as its own bodies have been moved."""
-    monkeypatch.setattr(body_files, "MAX_FILE_BYTES", len(LONG) + 1)
+    monkeypatch.setattr(body_writer, "MAX_FILE_BYTES", len(LONG) + 1)
     async with open_all(sqlite_store) as opened:
         for key in "abc":
             await opened.add(delivery(key, body=LONG))
@@ -237,9 +237,9 @@ async def test_a_file_goes_when_nothing_has_been_in_it_for_a_minute(
     path: Path, sqlite_store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As one process sees it: somebody may still read a state of the store in which a body was there."""
-    monkeypatch.setattr(body_files, "UNUSED_SECONDS", 60.0)
+    monkeypatch.setattr(unused_files, "UNUSED_SECONDS", 60.0)
     now = 0.0
-    unused = body_files.UnusedFiles(path, lambda: now)
+    unused = unused_files.UnusedFiles(path, lambda: now)
     async with open_all(sqlite_store) as opened, Database(path) as database:
         await opened.add(delivery("a", body=LONG))
 
@@ -297,7 +297,7 @@ async def test_an_unused_file_goes_at_once_where_the_disk_has_little_room(
     sqlite_store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Somebody has pruned because it is full."""
-    monkeypatch.setattr(body_files, "UNUSED_SECONDS", 60.0)
+    monkeypatch.setattr(unused_files, "UNUSED_SECONDS", 60.0)
     async with open_all(sqlite_store) as opened:
         await opened.add(delivery(body=LONG))
         await opened.route()
@@ -370,6 +370,27 @@ async def test_a_file_that_was_replaced_gets_no_more_bodies(sqlite_store: Sqlite
         assert len(body_files.body_files(path)) == 2
 
 
+async def test_the_next_batch_gives_back_the_room_of_a_file_that_was_removed(
+    sqlite_store: SqliteStore, path: Path
+) -> None:
+    """A file that is open keeps it, and short deliveries may be all that come."""
+
+    def left() -> int:
+        names: list[str] = []
+        for link in Path("/proc/self/fd").iterdir():
+            with suppress(FileNotFoundError):  # closed meanwhile
+                names.append(str(link.readlink()))
+        return sum(name.startswith(f"{path}-bodies-") for name in names)
+
+    async with open_all(sqlite_store) as opened:
+        await opened.add(delivery("a", body=LONG))
+        await opened.add(delivery("b"))
+        assert left() == 1
+        body_files.body_files(path)[0].unlink()
+        await opened.add(delivery("c"))
+        assert left() == 0
+
+
 @pytest.mark.parametrize("length", [500_000_000, 500_000_001])
 def test_no_body_lies_in_a_file_that_sqlite_could_not_read(length: int) -> None:
     """It refuses longer ones when they are written."""
@@ -406,7 +427,7 @@ async def test_a_full_disk_refuses_the_batch_and_nothing_else(
     async with open_all(sqlite_store) as opened:
         await opened.add(delivery("a", body=LONG))
         with monkeypatch.context() as patched:
-            patched.setattr(*((os, "pwrite", fail) if full == "pwrite" else (body_files, "sync", fail)))
+            patched.setattr(*((os, "pwrite", fail) if full == "pwrite" else (body_writer, "sync", fail)))
             for _ in range(2):
                 with pytest.raises(StoreError, match="No space left on device"):
                     await opened.log.append(delivery("b", body=LONG))
@@ -445,7 +466,7 @@ async def test_an_error_behind_the_commit_loses_no_body(path: Path) -> None:
 
     prepare(path, create=True)
     async with Database(path, after_commit=fail) as database:
-        log = SqliteLog(database, path, body_files.body_writer(path))
+        log = SqliteLog(database, path, body_writer.body_writer(path))
         with pytest.raises(StoreError, match="no checkpoint now"):
             await log.append(delivery(body=LONG))
         await log.aclose()
@@ -526,7 +547,7 @@ async def test_bodies_of_a_commit_that_may_come_back_stay(made: Path, code: int,
     """After a failed sync of the log nobody knows what a crash leaves of it. A full disk has taken no commit."""
     error = sqlite3.OperationalError("the commit has failed")
     error.sqlite_errorcode = code
-    writer = body_files.body_writer(made)
+    writer = body_writer.body_writer(made)
     assert writer is not None
     with closing(sqlite3.connect(made)) as connection:
         writer.write(connection, [LONG])

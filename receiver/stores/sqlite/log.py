@@ -15,7 +15,8 @@ from receiver.errors import StoreError, StoreRefused
 from receiver.stores.sql.compression import BESIDE, PLAIN, decoded
 from receiver.stores.sql.headers import headers_text
 from receiver.stores.sql.inserting import insert_by_powers
-from receiver.stores.sqlite.body_files import BodyWriter, is_long
+from receiver.stores.sqlite.body_files import is_long
+from receiver.stores.sqlite.body_writer import BodyWriter
 from receiver.stores.sqlite.database import Database, file_at, same_file, translated
 from receiver.stores.sqlite.delivery_keys import DeliveryKeys, is_hash
 from receiver.stores.sqlite.job_rows import JobRows

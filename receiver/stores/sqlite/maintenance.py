@@ -12,11 +12,12 @@ from receiver.stores.sql.compression import BESIDE, DEFLATED, MIN_BYTES, PLAIN, 
 from receiver.stores.sql.connection import number
 from receiver.stores.sql.maintenance import MAX_BYTES, SCAN_LIMIT, SqlMaintenance
 from receiver.stores.sql.statements.columns import ROUTED
-from receiver.stores.sqlite.body_files import UnusedFiles, body_files
+from receiver.stores.sqlite.body_files import body_files
 from receiver.stores.sqlite.database import Database
 from receiver.stores.sqlite.dialect import READS, WRITES
 from receiver.stores.sqlite.search import restore
 from receiver.stores.sqlite.statements import maintenance as statements
+from receiver.stores.sqlite.unused_files import UnusedFiles
 
 _UNUSED_PAGES = "PRAGMA freelist_count"
 _INCREMENTAL = 2

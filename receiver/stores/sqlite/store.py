@@ -12,7 +12,8 @@ from receiver.core.ports.log import WritableLog
 from receiver.core.schema import Schema
 from receiver.errors import StoreError, StoreRefused
 from receiver.stores.sqlite.ballast import Ballast
-from receiver.stores.sqlite.body_files import UnusedFiles, body_writer, missing_files
+from receiver.stores.sqlite.body_files import missing_files
+from receiver.stores.sqlite.body_writer import body_writer
 from receiver.stores.sqlite.checkpoint_turn import CheckpointTurn
 from receiver.stores.sqlite.checkpoints import MAX_LOG_BYTES, Checkpointer
 from receiver.stores.sqlite.database import LOCK_PATIENCE, Database
@@ -20,6 +21,7 @@ from receiver.stores.sqlite.files import database_path, exists, prepare, schema
 from receiver.stores.sqlite.health import health_notes
 from receiver.stores.sqlite.living_workers import LivingWorkers
 from receiver.stores.sqlite.log import SqliteLog
+from receiver.stores.sqlite.unused_files import UnusedFiles
 from receiver.stores.sqlite.write_ahead_log import log_path
 
 if TYPE_CHECKING:  # each face but the log is loaded when it is opened: a process that writes needs no other
