@@ -31,14 +31,27 @@ _SHA256 = re.compile(r"sha256:[0-9a-f]{64}").fullmatch
 _HEX = re.compile(r"[0-9a-f]*").fullmatch
 _PREFIX = "sha256:"
 
+_Packed = bytes | str
 _Indexed = bytes | str
 
 
-def index_key(key: str) -> _Indexed:
-    """Return a key as the index has it: 16 bytes for a UUID, 32 for a SHA-256, any other text as it is."""
+def packed_key(key: str) -> _Packed:
+    """Return a key in few bytes: 16 for a UUID, 32 for a SHA-256, any other text as it is."""
     if _UUID(key):
         return bytes.fromhex(key.replace("-", ""))
     return bytes.fromhex(key[len(_PREFIX) :]) if _SHA256(key) else key
+
+
+def index_key(key: str) -> _Indexed:
+    """Return a key as the index has it, where other keys may have the same: 8 bytes for a UUID, 9 for a SHA-256."""
+    return _indexed(packed_key(key))
+
+
+def _indexed(packed: _Packed) -> _Indexed:
+    """Both ends, as some ids have the time in front, and some a counter behind."""
+    if isinstance(packed, str):
+        return packed
+    return packed[:4] + packed[-4 if len(packed) == 16 else -5 :]
 
 
 def is_hash(key: str) -> bool:
@@ -60,12 +73,14 @@ def _bound(prefix: str, filler: str) -> bytes | None:
     is_hash = _PREFIX.startswith(prefix[: len(_PREFIX)]) and prefix != ""
     digits = prefix[len(_PREFIX) :] if is_hash else prefix.replace("-", "")
     length = 64 if is_hash else 32
-    return bytes.fromhex(digits.ljust(length, filler)) if _HEX(digits) and len(digits) <= length else None
+    if not _HEX(digits) or len(digits) > length:
+        return None
+    return bytes.fromhex(digits[:8].ljust(18 if is_hash else 16, filler))
 
 
 def add_functions(connection: sqlite3.Connection) -> None:
     """Let the statements of a connection call the functions of this module."""
-    for function in (index_key, index_floor, index_ceiling):
+    for function in (packed_key, index_key, index_floor, index_ceiling):
         connection.create_function(function.__name__, 1, function, deterministic=True)
 
 
@@ -79,17 +94,17 @@ class DeliveryKeys:
         self.last_seq = 0
         """The last seq that was ever given, as of the last `find`."""
         self._gathered = gathered
-        self._buckets: list[dict[_Indexed, int]] = [{} for _ in range(_TEXTS + 1)]
+        self._buckets: list[dict[_Packed, int]] = [{} for _ in range(_TEXTS + 1)]
         self._through = 0  # all deliveries up to this seq are in the index or in a bucket
         self._keyed = 0  # all deliveries up to this seq are in the index
         self._moving: int | None = None  # what `_keyed` will be when the buckets from `_place` on have been moved
         self._place = 0
         self._owed = 0  # keys to be moved
         self._removed = 0  # no delivery behind this seq was ever pruned
-        self._indexed: dict[DeliveryKey, _Indexed] = {}  # of the keys that were looked for last
+        self._packed: dict[DeliveryKey, _Packed] = {}  # of the keys that were looked for last
         # What the transaction did, until it is committed.
-        self._added: list[tuple[_Indexed, int]] = []
-        self._moved: Sequence[_Indexed] = ()
+        self._added: list[tuple[_Packed, int]] = []
+        self._moved: Sequence[_Packed] = ()
         self._next_place = 0
 
     @contextmanager
@@ -105,23 +120,22 @@ class DeliveryKeys:
     def find(self, connection: sqlite3.Connection, keys: Iterable[DeliveryKey]) -> dict[DeliveryKey, int]:
         """Return the seqs of those keys that are stored."""
         self.catch_up(connection)
-        self._indexed = {key: index_key(key) for key in keys}
-        found: dict[DeliveryKey, int] = {}
-        others: dict[_Indexed, DeliveryKey] = {}
-        for key, indexed in self._indexed.items():
-            if (seq := self._buckets[_bucket(indexed)].get(indexed)) is not None:
-                found[key] = seq
+        self._packed = {key: packed_key(key) for key in keys}
+        found: list[tuple[DeliveryKey, int]] = []
+        others: dict[_Indexed, list[DeliveryKey]] = {}
+        for key, packed in self._packed.items():
+            if (seq := self._buckets[_bucket(packed)].get(packed)) is not None:
+                found.append((key, seq))
             else:
-                others[indexed] = key
-        found |= {others[indexed]: seq for indexed, seq in _look_up(connection, list(others))}
-        # The table decides: a delivery may have been pruned before its key was moved.
-        return {
-            key: seq for key, seq in found.items() if connection.execute(statements.STORED, (seq, key)).fetchone()
-        }
+                others.setdefault(_indexed(packed), []).append(key)
+        for indexed, seq in _look_up(connection, list(others)):
+            found += [(key, seq) for key in others[indexed]]
+        # The table decides: another key may have the same bytes, or its delivery was pruned before it was moved.
+        return {key: seq for key, seq in found if connection.execute(statements.STORED, (seq, key)).fetchone()}
 
     def add(self, connection: sqlite3.Connection, inserted: Iterable[tuple[DeliveryKey, int]]) -> None:
         """Note new deliveries with keys that were looked for, and move a bucket into the index when it is time."""
-        self._added = [(self._indexed[key], seq) for key, seq in inserted]
+        self._added = [(self._packed[key], seq) for key, seq in inserted]
         if self._moving is None and self._through - self._keyed >= self._gathered:
             self._moving = self._through
         if self._moving is not None:
@@ -130,14 +144,14 @@ class DeliveryKeys:
                 self._move(connection, self._moving)
 
     def _take_over(self) -> None:
-        for indexed in self._moved:
-            del self._buckets[_bucket(indexed)][indexed]
+        for packed in self._moved:
+            del self._buckets[_bucket(packed)][packed]
         self._owed -= len(self._moved)
         self._place = self._next_place
         if self._moving is not None and self._place > _TEXTS:
             self._keyed, self._moving, self._place, self._owed = self._moving, None, 0, 0
-        for indexed, seq in self._added:
-            self._buckets[_bucket(indexed)][indexed] = self._through = seq
+        for packed, seq in self._added:
+            self._buckets[_bucket(packed)][packed] = self._through = seq
 
     def catch_up(self, connection: sqlite3.Connection) -> None:
         """Read what other connections have stored and moved since the last call."""
@@ -148,14 +162,14 @@ class DeliveryKeys:
             self._keyed, self._through = keyed, max(keyed, self._through)
         if self._through < self.last_seq:
             for seq, key in connection.execute(statements.BEHIND, (self._through,)):
-                indexed = index_key(key)
-                self._buckets[_bucket(indexed)][indexed] = self._through = seq
+                packed = packed_key(key)
+                self._buckets[_bucket(packed)][packed] = self._through = seq
 
     def _start(self) -> None:
         self._added, self._moved, self._next_place = [], (), self._place
 
     def _move(self, connection: sqlite3.Connection, moving: int) -> None:
-        rows: list[tuple[_Indexed, int]] = []
+        rows: list[tuple[_Packed, int]] = []
         place, most = self._place, min(self._owed, _MAX_MOVED)
         while place <= _TEXTS and len(rows) < most:
             bucket = self._buckets[place]
@@ -163,14 +177,14 @@ class DeliveryKeys:
             place += len(bucket) <= _MAX_MOVED
         # To ask for each delivery whether it is still there takes as long as all the rest.
         move = statements.move if self._removed <= self._keyed else statements.move_unremoved
-        insert_by_powers(connection, move, rows)
-        self._moved, self._next_place = [indexed for indexed, _ in rows], place
+        insert_by_powers(connection, move, [(_indexed(packed), seq) for packed, seq in rows])
+        self._moved, self._next_place = [packed for packed, _ in rows], place
         if place > _TEXTS:
             connection.execute(statements.ADVANCE_KEYED, (moving,))
 
 
-def _bucket(indexed: _Indexed) -> int:
-    return indexed[0] if isinstance(indexed, bytes) else _TEXTS
+def _bucket(packed: _Packed) -> int:
+    return packed[0] if isinstance(packed, bytes) else _TEXTS
 
 
 def _look_up(connection: sqlite3.Connection, wanted: Sequence[_Indexed]) -> Iterator[tuple[_Indexed, int]]:

@@ -21,13 +21,13 @@ FROM deliveries;
 DELETE FROM sqlite_sequence WHERE name = 'kept';
 INSERT INTO sqlite_sequence (name, seq) SELECT 'kept', seq FROM sqlite_sequence WHERE name = 'deliveries';
 
--- Keys as `index_key` writes them. It holds all deliveries up to the mark `keyed`, and some behind it.
+-- Keys as `packed_key` writes them. It holds all deliveries up to the mark `keyed`, and some behind it.
 CREATE TABLE delivery_keys (
     key ANY     PRIMARY KEY,
     seq INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
-INSERT INTO delivery_keys SELECT index_key(key), seq FROM deliveries ORDER BY 1;
+INSERT INTO delivery_keys SELECT packed_key(key), seq FROM deliveries ORDER BY 1;
 INSERT INTO marks (name, value) SELECT 'keyed', coalesce(max(seq), 0) FROM deliveries;
 
 DROP TABLE deliveries;

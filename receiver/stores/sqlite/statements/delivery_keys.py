@@ -22,21 +22,24 @@ def find(keys: int) -> str:
 
 def move(rows: int) -> str:
     """Insert rows. They may be in the index already."""
-    return "INSERT OR REPLACE INTO delivery_keys VALUES " + ", ".join(["(?, ?)"] * rows)
+    return "INSERT OR IGNORE INTO delivery_keys VALUES " + ", ".join(["(?, ?)"] * rows)
 
 
 def move_unremoved(rows: int) -> str:
     """Insert rows, but for deliveries that were pruned."""
     values = ", ".join(["(?, ?)"] * rows)
     return (
-        f"INSERT OR REPLACE INTO delivery_keys SELECT column1, column2 FROM (VALUES {values}) "
+        f"INSERT OR IGNORE INTO delivery_keys SELECT column1, column2 FROM (VALUES {values}) "
         "WHERE EXISTS (SELECT 1 FROM deliveries WHERE seq = column2)"
     )
 
 
 # The condition on `d` that its key is `:key`. A key that was not moved yet is found by reading those deliveries.
 HAS_KEY = f"""d.seq = coalesce(
-    (SELECT k.seq FROM delivery_keys AS k WHERE k.key = index_key(:key)),
+    (
+        SELECT k.seq FROM delivery_keys AS k CROSS JOIN deliveries AS i ON i.seq = k.seq
+        WHERE k.key = index_key(:key) AND i.key = :key
+    ),
     (SELECT n.seq FROM deliveries AS n WHERE n.seq > ({_KEYED}) AND n.key = :key)
 )"""
 

@@ -20,8 +20,9 @@ REMOVE_WORK = "DELETE FROM work_items WHERE delivery_seq IN (SELECT value FROM j
 
 # The functions of `sqlite/delivery_keys.py` have to be there.
 REMOVE_KEYS = """
-DELETE FROM delivery_keys
-WHERE key IN (SELECT index_key(key) FROM deliveries WHERE seq IN (SELECT value FROM json_each(:seqs)))
+DELETE FROM delivery_keys WHERE (key, seq) IN (
+    SELECT index_key(key), seq FROM deliveries WHERE seq IN (SELECT value FROM json_each(:seqs))
+)
 """
 
 REMOVE_DELIVERIES = "DELETE FROM deliveries WHERE seq IN (SELECT value FROM json_each(:seqs))"
