@@ -14,7 +14,7 @@ import pytest
 
 from receiver.core.deliveries import Delivery
 from receiver.core.types import AppendOutcome, DeliveryKey
-from receiver.stores.sqlite import body_files
+from receiver.stores.sqlite import body_files, delivery_keys
 from receiver.stores.sqlite.database import transaction
 from receiver.stores.sqlite.delivery_keys import DeliveryKeys, add_functions, index_key
 from receiver.stores.sqlite.log import insert_deliveries
@@ -198,11 +198,49 @@ def test_a_delivery_writes_no_page_of_its_own_for_its_key(connection: sqlite3.Co
     assert log_path(made).stat().st_size / 8192 < 20 * 64 / 2
 
 
-def test_a_key_of_the_index_stands_for_one_id_only() -> None:
+def test_the_index_has_both_ends_of_a_key() -> None:
     """A UUID in capitals and a hash of another length are other ids, and stay texts."""
     key = uuids(1)[0]
 
-    assert index_key(key) == UUID(key).bytes
-    assert index_key("sha256:" + "ab" * 32) == b"\xab" * 32
+    assert index_key(key) == UUID(key).bytes[:4] + UUID(key).bytes[-4:]
+    assert index_key("sha256:" + "ab" * 4 + "00" * 23 + "cd" * 5) == b"\xab" * 4 + b"\xcd" * 5
     for other in (key.upper(), key.replace("-", ""), "sha256:ab", f"{key} ", "", "sha256:" + "AB" * 32):
         assert index_key(other) == other
+
+
+@pytest.mark.parametrize("gathered", [3, FEW])
+async def test_keys_with_the_same_ends_are_told_apart(made: Path, gathered: int) -> None:
+    """In the index and before: each is found, resolved by its beginning and pruned without the other."""
+    twins = [DeliveryKey(f"01234567-{number:04x}-4000-8000-000089abcdef") for number in range(4)]
+    with closing(connected(made)) as connection:
+        keys = DeliveryKeys(gathered=gathered)
+        assert store(connection, keys, twins[:2], part=2) == [ACCEPTED] * 2
+        assert store(connection, keys, uuids(300), part=100) == [ACCEPTED] * 300
+        assert (moved(made)[1] >= 2) == (gathered == 3)
+        assert store(connection, keys, twins) == [DUPLICATE] * 2 + [ACCEPTED] * 2
+        assert keys.find(connection, twins).keys() == set(twins)
+
+        async with SqliteStore(f"sqlite:///{made}").reports() as reports:
+            assert [await reports.resolve(key[:13]) for key in twins] == twins
+            assert [(await reports.detail(key)).summary.key for key in twins] == twins
+
+        for statement in maintenance.REMOVE_ALL:
+            connection.execute(statement, {"seqs": "[1]"})
+        assert store(connection, keys, twins) == [ACCEPTED] + [DUPLICATE] * 3
+
+
+@pytest.mark.parametrize(("most", "waiting"), [(FEW, range(FEW, 2 * FEW)), (10 * FEW, range(4 * FEW, 8 * FEW))])
+def test_more_keys_gather_where_more_are_stored(
+    connection: sqlite3.Connection, made: Path, monkeypatch: pytest.MonkeyPatch, most: int, waiting: range
+) -> None:
+    """The index has more pages then, and each is to get several keys; but memory is bounded."""
+    monkeypatch.setattr(delivery_keys, "_INDEXED_FOR_ONE", 4)
+    monkeypatch.setattr(delivery_keys, "_MOST_GATHERED", most)
+    keys, wanted = DeliveryKeys(gathered=FEW), uuids(20 * FEW)
+    behind = 0
+
+    for end in range(FEW, len(wanted) + 1, FEW):
+        store(connection, keys, wanted[end - FEW : end], part=100)
+        behind = max(behind, end - moved(made)[1])
+
+    assert behind in waiting

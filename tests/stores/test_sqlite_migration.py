@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import closing
 from importlib import resources
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
@@ -13,6 +14,7 @@ from receiver.core.clock import to_micros
 from receiver.core.types import AttemptOutcome, DeliveryState, HandlerName, Trigger, WorkState
 from receiver.core.work import LOST, Attempt
 from receiver.errors import StoreError
+from receiver.stores.sqlite import delivery_keys
 from receiver.stores.sqlite.files import APPLICATION_ID, prepare
 from receiver.stores.sqlite.store import SqliteStore
 from tests.doubles import NOON, delivery
@@ -60,6 +62,15 @@ STORE_NUMBER = "SELECT name, value FROM marks WHERE name = 'store'"
 OTHER_TABLES = ("deliveries", "bodies", "attempts", "quarantine", "handlers", "marks")
 
 IDS = dict(zip(WORK, range(1, len(WORK) + 1), strict=True))
+
+
+def make_schema(connection: sqlite3.Connection, version: int) -> None:
+    """Make an empty database as a version left it."""
+    delivery_keys.add_functions(connection)
+    for migration in sorted(MIGRATIONS.iterdir(), key=lambda one: one.name)[:version]:
+        connection.executescript(migration.read_text(encoding="utf-8"))
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    connection.execute(f"PRAGMA user_version = {version}")
 
 
 def make_schema_2(path: Path) -> None:
@@ -277,10 +288,7 @@ async def test_a_store_of_schema_6_goes_on(path: Path, tmp_path: Path) -> None:
 async def test_once_keys_stay_used(path: Path, tmp_path: Path, version: int) -> None:
     """Before schema 6 no key expired. New keys can."""
     with closing(sqlite3.connect(path)) as connection:
-        for migration in sorted(MIGRATIONS.iterdir(), key=lambda one: one.name)[:version]:
-            connection.executescript(migration.read_text(encoding="utf-8"))
-        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        connection.execute(f"PRAGMA user_version = {version}")
+        make_schema(connection, version)
         connection.execute("INSERT INTO onces VALUES ('one', 'mail', ?)", (to_micros(NOON),))
         connection.commit()
 
@@ -294,6 +302,34 @@ async def test_once_keys_stay_used(path: Path, tmp_path: Path, version: int) -> 
     schema = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name"
     assert select(path, schema) == select(tmp_path / "new.db", schema)
     assert select(path, "PRAGMA integrity_check") == [("ok",)]
+
+
+async def test_the_index_of_keys_gets_shorter(path: Path) -> None:
+    """Before schema 15 it had whole keys. All are found afterwards, also two that have the same ends."""
+    keys = [f"01234567-000{number}-4000-8000-000089abcdef" for number in range(2)]
+    keys += [
+        "sha256:" + "0a00" * 16,
+        "sha256:" + "ff" * 32,
+        "\u00e9 no UUID",
+        "00000000-0000-0000-0000-000000000000",
+    ]
+    with closing(sqlite3.connect(path)) as connection:
+        make_schema(connection, 14)
+        for seq, key in enumerate(keys, start=1):
+            row = (seq, key, to_micros(NOON))
+            connection.execute(
+                "INSERT INTO deliveries (seq, key, type, received_at, size) VALUES (?, ?, 'crawl.page', ?, 1)", row
+            )
+        connection.execute("INSERT INTO delivery_keys SELECT packed_key(key), seq FROM deliveries")
+        connection.execute("UPDATE marks SET value = ? WHERE name = 'keyed'", (len(keys),))
+        connection.commit()
+
+    prepare(path, create=True)
+
+    expected = sorted((str(delivery_keys.index_key(key)), seq) for seq, key in enumerate(keys, start=1))
+    assert sorted((str(key), seq) for key, seq in select(path, "SELECT * FROM delivery_keys")) == expected
+    async with open_all(SqliteStore(f"sqlite:///{path}")) as opened:
+        assert [await opened.reports.resolve(key) for key in keys] == keys
 
 
 async def test_a_migration_that_fails_changes_nothing(path: Path, sqlite_store: SqliteStore) -> None:

@@ -1,9 +1,10 @@
 """Which deliveries are stored, by their keys: an index that follows behind, and the newest keys in memory.
 
 Keys are random, so each belongs to a page of the index where hardly another new one does. If each was put there
-at once, a delivery would write a page of 8 KiB for its 25 bytes. So new keys gather in memory, sorted into buckets,
+at once, a delivery would write a page of 8 KiB for its 18 bytes. So new keys gather in memory, sorted into buckets,
 and a whole bucket is moved at a time, whose keys share pages. After a crash, the keys that were not moved are read
-from the table of deliveries.
+from the table of deliveries. The index has both ends of a key only, which saves a fifth of what the store takes for
+a delivery beside 10 million.
 """
 
 import re
@@ -16,8 +17,11 @@ from receiver.core.types import DeliveryKey
 from receiver.stores.sql.inserting import insert_by_powers
 from receiver.stores.sqlite.statements import delivery_keys as statements
 
-GATHERED = 65_536
+_GATHERED = 65_536
 """Keys that gather before they are moved. At most half as many come in meanwhile: about 12 MB of memory."""
+_MOST_GATHERED = 131_072
+_INDEXED_FOR_ONE = 64
+"""In a large index, one key gathers for so many: then as many of them share a page as in a smaller one."""
 _MOVED_AT_ONCE = 256
 """As many as a bucket has when enough have gathered. Two keys are moved for each new one."""
 _MAX_MOVED = 1_024
@@ -90,7 +94,7 @@ class DeliveryKeys:
     Such a transaction runs inside a block of `changes`: first `find`, then the inserts, then `add`.
     """
 
-    def __init__(self, *, gathered: int = GATHERED) -> None:
+    def __init__(self, *, gathered: int = _GATHERED) -> None:
         self.last_seq = 0
         """The last seq that was ever given, as of the last `find`."""
         self._gathered = gathered
@@ -136,7 +140,8 @@ class DeliveryKeys:
     def add(self, connection: sqlite3.Connection, inserted: Iterable[tuple[DeliveryKey, int]]) -> None:
         """Note new deliveries with keys that were looked for, and move a bucket into the index when it is time."""
         self._added = [(self._packed[key], seq) for key, seq in inserted]
-        if self._moving is None and self._through - self._keyed >= self._gathered:
+        enough = max(self._gathered, min(self.last_seq // _INDEXED_FOR_ONE, _MOST_GATHERED))
+        if self._moving is None and self._through - self._keyed >= enough:
             self._moving = self._through
         if self._moving is not None:
             self._owed += 2 * len(self._added)
