@@ -116,6 +116,18 @@ def test_two_writers_find_what_the_other_has_stored_and_moved(made: Path) -> Non
     assert select(made, "SELECT count(*), count(DISTINCT key) FROM deliveries") == [(len(wanted), len(wanted))]
 
 
+def test_each_process_goes_on_where_the_one_before_ended(connection: sqlite3.Connection, made: Path) -> None:
+    """However seldom one lives until all buckets are moved, few keys wait for it."""
+    wanted = uuids(20 * FEW)
+
+    for end in range(50, len(wanted) + 1, 50):
+        keys = DeliveryKeys(gathered=FEW)
+        assert store(connection, keys, [*wanted[end - 50 : end], *wanted[:end:97]]).count(ACCEPTED) == 50
+        assert end - moved(made)[1] < 3 * FEW
+
+    assert set(DeliveryKeys().find(connection, wanted)) == set(wanted)
+
+
 def test_a_transaction_that_fails_loses_no_key(connection: sqlite3.Connection, made: Path) -> None:
     """What it stored is new again, and what it moved is moved again."""
     keys, wanted = DeliveryKeys(gathered=FEW), uuids(4 * FEW)

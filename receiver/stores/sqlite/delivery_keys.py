@@ -2,9 +2,9 @@
 
 Keys are random, so each belongs to a page of the index where hardly another new one does. If each was put there
 at once, a delivery would write a page of 8 KiB for its 18 bytes. So new keys gather in memory, sorted into buckets,
-and a whole bucket is moved at a time, whose keys share pages. After a crash, the keys that were not moved are read
-from the table of deliveries. The index has both ends of a key only, which saves a fifth of what the store takes for
-a delivery beside 10 million.
+and a whole bucket is moved at a time, whose keys share pages. A process that starts reads what was not moved from
+the table of deliveries. The index has both ends of a key only, which saves a fifth of what the store takes for a
+delivery beside 10 million.
 """
 
 import re
@@ -101,9 +101,11 @@ class DeliveryKeys:
         self._buckets: list[dict[_Packed, int]] = [{} for _ in range(_TEXTS + 1)]
         self._through = 0  # all deliveries up to this seq are in the index or in a bucket
         self._keyed = 0  # all deliveries up to this seq are in the index
-        self._moving: int | None = None  # what `_keyed` will be when the buckets from `_place` on have been moved
+        # While buckets are moved: what `_keyed` will be when those from `_place` on have been. The others have later
+        # keys only.
+        self._moving: int | None = None
         self._place = 0
-        self._owed = 0  # keys to be moved
+        self._owed = _MOVED_AT_ONCE  # keys to be moved; some in each process, however few deliveries it stores
         self._removed = 0  # no delivery behind this seq was ever pruned
         self._packed: dict[DeliveryKey, _Packed] = {}  # of the keys that were looked for last
         # What the transaction did, until it is committed.
@@ -160,15 +162,29 @@ class DeliveryKeys:
 
     def catch_up(self, connection: sqlite3.Connection) -> None:
         """Read what other connections have stored and moved since the last call."""
+        keyed, moving, place, self.last_seq, self._removed = connection.execute(statements.PROGRESS).fetchone()
+        if keyed > self._keyed:
+            self._forget(range(_TEXTS + 1), keyed)
+            self._keyed, self._through, self._place = keyed, max(keyed, self._through), 0
+        self._moving = moving if moving > keyed else None
+        if self._moving is None:
+            self._place = 0
+        else:
+            self._forget(range(self._place, place), moving)
+            self._place = place
         self._start()
-        keyed, self.last_seq, self._removed = connection.execute(statements.PROGRESS).fetchone()
-        if keyed > self._keyed:  # moved by another process
-            self._buckets = [{key: seq for key, seq in one.items() if seq > keyed} for one in self._buckets]
-            self._keyed, self._through = keyed, max(keyed, self._through)
         if self._through < self.last_seq:
             for seq, key in connection.execute(statements.BEHIND, (self._through,)):
+                self._through = seq
                 packed = packed_key(key)
-                self._buckets[_bucket(packed)][packed] = self._through = seq
+                number = _bucket(packed)
+                if seq > moving or number >= place:
+                    self._buckets[number][packed] = seq
+
+    def _forget(self, numbers: Iterable[int], through: int) -> None:
+        """Forget keys that another process has moved."""
+        for number in numbers:
+            self._buckets[number] = {key: seq for key, seq in self._buckets[number].items() if seq > through}
 
     def _start(self) -> None:
         self._added, self._moved, self._next_place = [], (), self._place
@@ -184,6 +200,7 @@ class DeliveryKeys:
         move = statements.move if self._removed <= self._keyed else statements.move_unremoved
         insert_by_powers(connection, move, [(_indexed(packed), seq) for packed, seq in rows])
         self._moved, self._next_place = [packed for packed, _ in rows], place
+        connection.execute(statements.NOTE_MOVING, {"moving": moving, "place": place})
         if place > _TEXTS:
             connection.execute(statements.ADVANCE_KEYED, (moving,))
 

@@ -1,14 +1,20 @@
 """The SQL of the index of keys. It calls functions of `sqlite/delivery_keys.py`."""
 
 _KEYED = "SELECT value FROM marks WHERE name = 'keyed'"
+_MOVING = "SELECT value FROM marks WHERE name = 'keys_moving'"
+_PLACE = "SELECT value FROM marks WHERE name = 'keys_place'"
 
 PROGRESS = f"""
 SELECT
-    ({_KEYED}), coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'deliveries'), 0),
+    ({_KEYED}), ({_MOVING}), ({_PLACE}), coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'deliveries'), 0),
     coalesce((SELECT value FROM marks WHERE name = 'removed'), 0)
 """
 
 ADVANCE_KEYED = "UPDATE marks SET value = max(value, ?) WHERE name = 'keyed'"
+
+NOTE_MOVING = """
+UPDATE marks SET value = iif(name = 'keys_moving', :moving, :place) WHERE name IN ('keys_moving', 'keys_place')
+"""
 
 BEHIND = "SELECT seq, key FROM deliveries WHERE seq > ? ORDER BY seq"
 
