@@ -101,7 +101,7 @@ class DeliveryKeys:
         self._buckets: list[dict[_Packed, int]] = [{} for _ in range(_TEXTS + 1)]
         self._through = 0  # all deliveries up to this seq are in the index or in a bucket
         self._keyed = 0  # all deliveries up to this seq are in the index
-        # While buckets are moved: what `_keyed` will be when those from `_place` on have been. The others have later
+        # While buckets are moved: what `_keyed` will be when those from `_place` on have been. Others have later
         # keys only.
         self._moving: int | None = None
         self._place = 0
