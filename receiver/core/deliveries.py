@@ -73,12 +73,16 @@ class DeliverySummary:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryDetail:
-    """All that is known of one delivery. If its body was pruned, it has no headers either."""
+    """All that is known of one delivery. If its body was pruned, it has no headers either.
+
+    `unreadable` tells why the store could not read the body, which is None then too.
+    """
 
     summary: DeliverySummary
     headers: Headers
     body: bytes | None
     work: "tuple[WorkSummary, ...]"
+    unreadable: str = ""
 
 
 @dataclass(frozen=True, slots=True)

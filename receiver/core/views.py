@@ -80,7 +80,8 @@ def event_summary(row: EventRow) -> View:
 def event_detail(detail: DeliveryDetail) -> View:
     """Return an event with its headers, its work items, and some fields of its body.
 
-    A field that the body lacks is None, and the number of items is then 0.
+    A field that the body lacks is None, and the number of items is then 0. `unreadable` is why the store could
+    not read the body, else None.
     """
     body = detail.body or b""
     content = _object_in(body)
@@ -91,6 +92,7 @@ def event_detail(detail: DeliveryDetail) -> View:
         "metadata": _strict_json(content.get("metadata")),
         "headers": _by_name(detail),
         "items": len(data) if isinstance(data, list) else int(data is not None),
+        "unreadable": detail.unreadable or None,
         "work": [work_progress(work) for work in detail.work],
     }
 

@@ -369,8 +369,28 @@ def test_show_as_json_has_more_fields_than_the_listing(capsys: pytest.CaptureFix
         "metadata": {"a": "1"},
         "headers": {"content-type": "application/json", "x-a": "1, 2"},
         "items": 2,
+        "unreadable": None,
         "work": [],
     }
+
+
+def test_an_event_whose_body_is_away_is_shown_without_it(capsys: pytest.CaptureFixture[str]) -> None:
+    """With the reason, which is all that `raw` has to say."""
+    asyncio.run(stored(delivery("key", body=b'{"type":"crawl.page","x":"' + b"a" * 10_000 + b'"}')))
+    [file] = Path().glob("kept.db-bodies-*")
+    file.unlink()
+    reason = (
+        f"the body of delivery key cannot be read: {file.resolve()}: No such file or directory; put the file back"
+    )
+
+    assert invoke("show", "key") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if reason in line] == lines[-1:]
+    assert "  content-type: application/json" in lines
+    assert shown(capsys, "key")["unreadable"].startswith(reason)
+    assert invoke("raw", "key") == 3
+    out, err = capsys.readouterr()
+    assert (out, err.removeprefix("receiver: ").startswith(reason)) == ("", True)
 
 
 def test_show_has_the_work_of_every_handler(capsys: pytest.CaptureFixture[str]) -> None:

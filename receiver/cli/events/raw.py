@@ -6,7 +6,7 @@ from receiver.cli.common.filter_options import store_option, text
 from receiver.cli.common.output import force_option, refuse_terminal, write_bytes
 from receiver.cli.common.store import read
 from receiver.cli.events.show import find
-from receiver.errors import ReceiverError
+from receiver.errors import ReceiverError, UnreadableBody
 from receiver.settings import load_reading_settings
 
 
@@ -21,6 +21,8 @@ def raw(delivery_id: str, force: bool, store: str | None) -> None:
     """
     refuse_terminal(force=force)
     detail = read(load_reading_settings(store=store), lambda reports: find(reports, delivery_id))
+    if detail.unreadable:
+        raise UnreadableBody(detail.unreadable)
     body = detail.body
     if body is None:
         raise ReceiverError(

@@ -19,7 +19,7 @@ from receiver.core.work import WorkSummary
 from receiver.service.samples import encode
 from receiver.settings import load_reading_settings
 
-_BELOW = ("headers", "items", "work")
+_BELOW = ("headers", "items", "unreadable", "work")
 """Fields that have their own part below, or that the body tells."""
 _PREVIEW_LINES = 60
 _PREVIEW_WIDTH = 160
@@ -74,6 +74,8 @@ def _as_text(value: Any) -> str:
 
 def _preview(detail: DeliveryDetail) -> list[str]:
     """Return the beginning of the body, indented if it is JSON, cut in length and width."""
+    if detail.unreadable:
+        return [f"  {escape_controls(detail.unreadable)}"]
     if detail.body is None:
         return [f"  pruned; it had {detail.summary.size} bytes"]
     lines = _indented(detail.body).splitlines()

@@ -132,10 +132,16 @@ class SqlReports(FeedReports, JobReports, ActionReports, PageReports):
                 return None
             summary = delivery_summary(row[:_SUMMARY_COLUMNS])
             headers, body, coding = row[_SUMMARY_COLUMNS:]
+            unreadable = ""
             if body is not None:
-                headers, body = headers_of(headers), decoded(body, coding, key=key)
-            work = connection.execute(self._reads.work.work_of, {"seq": summary.seq}).fetchall()
-            return DeliveryDetail(summary, headers or (), body, tuple(work_summary(one) for one in work))
+                headers = headers_of(headers)
+                try:
+                    body = decoded(body, coding, key=key)
+                except StoreError as exc:
+                    body, unreadable = None, str(exc)
+            rows = connection.execute(self._reads.work.work_of, {"seq": summary.seq}).fetchall()
+            work = tuple(work_summary(one) for one in rows)
+            return DeliveryDetail(summary, headers or (), body, work, unreadable)
 
         found = await self.database.call(read)
         if found is None:

@@ -19,6 +19,7 @@ from receiver.core.work import WorkFilter
 from receiver.errors import StoreError
 from receiver.stores.memory import MemoryStore
 from receiver.stores.memory.store import MemoryReports
+from receiver.stores.sqlite import body_files
 from receiver.stores.sqlite.store import SqliteStore
 from receiver.web.console.access import StoreAccess
 from receiver.web.console.action_runs import MAX_RUNNING, ActionRun, ActionRuns, TooManyActions
@@ -60,6 +61,24 @@ def replace(path: Path, by: Path) -> None:
     for ending in ("-wal", "-shm"):
         path.with_name(path.name + ending).unlink(missing_ok=True)
     by.rename(path)
+
+
+async def test_a_delivery_whose_body_is_away_is_shown_without_it(tmp_path: Path) -> None:
+    """With the reason, and everything else. There is nothing to download."""
+    path = tmp_path / "receiver.db"
+    async with opening(path) as opened, console_of(path) as browser:
+        await opened.add(delivery("a", body=b" " * 10_000))
+        await opened.route(ONE)
+        body_files.body_files(path)[0].unlink()
+
+        shown = await browser.page("/deliveries/a")
+        assert "the body of delivery a cannot be read:" in shown
+        assert "/work-items/1" in shown
+        assert "Headers" in shown
+        assert "/deliveries/a/body" not in shown
+        downloaded = await browser.http.get("/deliveries/a/body")
+        assert downloaded.status_code == 503
+        assert "the body of delivery a cannot be read:" in downloaded.text
 
 
 async def test_no_page_and_no_action_sees_a_database_that_was_replaced(tmp_path: Path) -> None:

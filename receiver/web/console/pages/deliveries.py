@@ -14,6 +14,7 @@ from receiver.core.text import counted
 from receiver.core.types import DeliveryKey, DeliveryState, Trigger
 from receiver.core.views import explanation, run_time, with_subjects
 from receiver.core.work import NewWork
+from receiver.errors import UnreadableBody
 from receiver.web.console.action_runs import begun_by
 from receiver.web.console.copies import copies_of
 from receiver.web.console.delivery_content import content_of
@@ -77,6 +78,7 @@ class DeliveryPages:
         content = {
             "one": summary,
             "headers": detail.headers,
+            "unreadable": detail.unreadable,
             "work": work,
             "work_count": len(detail.work),
             "why": {one.summary.id: explanation(one.summary) for one in work},
@@ -93,6 +95,8 @@ class DeliveryPages:
     async def _download(self, request: Request) -> Response:
         async with self._parts.access.reading() as reports:
             detail = await reports.detail(DeliveryKey(request.path_params["key"]))
+        if detail.unreadable:
+            raise UnreadableBody(detail.unreadable)
         if detail.body is None:
             return self._parts.pages.page(
                 request, "error.html", {"text": "The body was pruned.", "status": 404}, status=404
