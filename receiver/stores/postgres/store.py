@@ -123,7 +123,7 @@ class PostgresStore:
         deadline: timedelta = STATEMENT_DEADLINE,
         on_reconnect: Callable[[PostgresConnection], None] = lambda connection: None,
     ) -> AsyncIterator[PostgresDatabase]:
-        if create:
+        if create and not self._was_current:
             await asyncio.to_thread(schema.prepare, self._address)
         database = PostgresDatabase(
             self._address,
