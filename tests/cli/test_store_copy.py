@@ -1,17 +1,19 @@
 """`receiver store copy`, run as a user runs it, on real databases."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
 from receiver.cli.main import receiver, run
 from receiver.core.recorded_actions import NewAction
-from receiver.core.types import DeliveryKey
+from receiver.core.types import AppendOutcome, DeliveryKey
 from receiver.errors import StoreError
 from receiver.stores import open_store
 from receiver.stores.copying import open_copy
 from receiver.stores.sql.copying import StoreCopy
 from receiver.stores.sqlite.body_files import body_files
+from receiver.stores.sqlite.files import prepare
 from tests.cli.kept import DEAD, DONE, HELD, QUEUED, SAVE, SKIPPED, STORE, WAITING, delivery, fill
 from tests.cli.replaying import keep
 from tests.doubles import NOON
@@ -55,6 +57,28 @@ def test_a_copy_is_equal(capsys: pytest.CaptureFixture[str]) -> None:
         KEPT, "SELECT name, seq FROM sqlite_sequence WHERE seq > 0"
     )
     assert invoke("events", "list", "--store", TO) == 0
+
+
+@pytest.mark.usefixtures("configured")
+@pytest.mark.parametrize(
+    "then",
+    [(), ("DELETE FROM delivery_keys", "UPDATE marks SET value = 0 WHERE name = 'keyed'")],
+    ids=["", "cut off"],
+)
+def test_a_copy_knows_the_ids_that_it_has(then: tuple[str, ...]) -> None:
+    """Be it of UUIDs, of hashes or of texts, and however far the index of the target was before."""
+    ids = ["0" * 8 + f"-0000-4000-8000-{number:012x}" for number in range(3)] + ["sha256:" + "ab" * 32, "text"]
+    keep(*[delivery(one) for one in ids])
+    prepare(COPY, create=True)
+    execute(COPY, "UPDATE marks SET value = 256 WHERE name IN ('keys_moving', 'keys_place')")
+    assert invoke("store", "copy", STORE, TO, "--yes") == 0
+    execute(COPY, *then)
+
+    async def again() -> set[AppendOutcome]:
+        async with open_store(TO).log() as log:
+            return {(await log.append(delivery(one))).outcome for one in ids}
+
+    assert asyncio.run(again()) == {AppendOutcome.DUPLICATE}
 
 
 @pytest.mark.usefixtures("filled")

@@ -396,6 +396,30 @@ async def test_the_next_batch_gives_back_the_room_of_a_file_that_was_removed(
         assert left() == 0
 
 
+async def test_a_file_that_cannot_be_closed_is_given_up(
+    sqlite_store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its number may soon be that of another file. The delivery that is committed meanwhile is not refused."""
+    real = os.close
+    closed: list[int] = []
+
+    def close(descriptor: int) -> None:
+        real(descriptor)
+        closed.append(descriptor)
+        raise OSError(errno.EIO, "Input/output error")
+
+    async with open_all(sqlite_store) as opened:
+        await opened.add(delivery("a", body=LONG))
+        body_files.body_files(path)[0].unlink()
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "close", close)
+            await opened.add(delivery("b"))
+            await opened.add(delivery("c"))
+        assert len(closed) == 1
+        await opened.add(delivery("d", body=LONG))
+        assert await body(opened, "d") == LONG
+
+
 @pytest.mark.parametrize("length", [500_000_000, 500_000_001])
 def test_no_body_lies_in_a_file_that_sqlite_could_not_read(length: int) -> None:
     """It refuses longer ones when they are written."""

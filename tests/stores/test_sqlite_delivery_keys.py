@@ -2,8 +2,8 @@
 
 import json
 import sqlite3
-from collections.abc import Iterator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing
 from datetime import timedelta
 from hashlib import sha256
 from pathlib import Path
@@ -18,7 +18,7 @@ from receiver.stores.sqlite import body_files, delivery_keys
 from receiver.stores.sqlite.database import transaction
 from receiver.stores.sqlite.delivery_keys import DeliveryKeys, add_functions, index_key
 from receiver.stores.sqlite.log import insert_deliveries
-from receiver.stores.sqlite.statements import maintenance
+from receiver.stores.sqlite.statements import log, maintenance
 from receiver.stores.sqlite.store import SqliteStore
 from receiver.stores.sqlite.write_ahead_log import log_path
 from tests.doubles import delivery
@@ -27,6 +27,9 @@ from tests.stores.rows import select
 ACCEPTED, DUPLICATE = AppendOutcome.ACCEPTED, AppendOutcome.DUPLICATE
 FEW = 400
 """Keys that gather here before they are moved: more than one call moves."""
+
+
+Make = Callable[[int], list[DeliveryKey]]
 
 
 def uuids(count: int, seed: int = 0) -> list[DeliveryKey]:
@@ -61,7 +64,7 @@ def store(
     """Store a delivery for each key, some in each transaction, at whose end another statement runs."""
     outcomes: list[AppendOutcome] = []
     for start in range(0, len(wanted), part):
-        with keys.changes(), transaction(connection, timedelta(seconds=5)):
+        with keys.changes(connection), transaction(connection, timedelta(seconds=5)):
             some: list[Delivery] = [delivery(key) for key in wanted[start : start + part]]
             outcomes += [one.outcome for one in insert_deliveries(connection, keys, some)]
             connection.execute(then)
@@ -116,16 +119,122 @@ def test_two_writers_find_what_the_other_has_stored_and_moved(made: Path) -> Non
     assert select(made, "SELECT count(*), count(DISTINCT key) FROM deliveries") == [(len(wanted), len(wanted))]
 
 
-def test_each_process_goes_on_where_the_one_before_ended(connection: sqlite3.Connection, made: Path) -> None:
-    """However seldom one lives until all buckets are moved, few keys wait for it."""
-    wanted = uuids(20 * FEW)
+def texts(count: int) -> list[DeliveryKey]:
+    """Return keys that are no UUIDs."""
+    return [DeliveryKey(f"webhook-{number}") for number in range(count)]
+
+
+def timed_uuids(count: int) -> list[DeliveryKey]:
+    """Return UUIDs of version 7, which begin with the time (RFC 9562, section 5.7)."""
+    random = Random(1)
+    return [
+        DeliveryKey(f"01890a5d-{number // 9:04x}-7{random.getrandbits(12):03x}-8000-{random.getrandbits(48):012x}")
+        for number in range(count)
+    ]
+
+
+@pytest.mark.parametrize("make", [uuids, texts, timed_uuids])
+def test_each_process_goes_on_where_the_one_before_ended(
+    connection: sqlite3.Connection, made: Path, monkeypatch: pytest.MonkeyPatch, make: Make
+) -> None:
+    """However seldom one lives until all buckets are moved, or a large one, few keys wait for it."""
+    monkeypatch.setattr(delivery_keys, "_MAX_MOVED", 256)
+    wanted = make(20 * FEW)
 
     for end in range(50, len(wanted) + 1, 50):
         keys = DeliveryKeys(gathered=FEW)
-        assert store(connection, keys, [*wanted[end - 50 : end], *wanted[:end:97]]).count(ACCEPTED) == 50
+        assert store(connection, keys, [*wanted[end - 50 : end], *wanted[: end - 50 : 97]]).count(ACCEPTED) == 50
         assert end - moved(made)[1] < 3 * FEW
 
     assert set(DeliveryKeys().find(connection, wanted)) == set(wanted)
+
+
+def test_what_others_store_is_moved_too(connection: sqlite3.Connection, made: Path) -> None:
+    """A worker stores its scheduled runs without an index of keys. There may be more of them than of deliveries."""
+    keys, wanted = DeliveryKeys(gathered=FEW), uuids(40)
+
+    for number, key in enumerate(wanted, start=1):
+        for run in range(100):
+            schedule(connection, f"run-{number}-{run}")
+        store(connection, keys, [key])
+        assert number * 101 - moved(made)[1] < 3 * FEW
+
+
+def schedule(connection: sqlite3.Connection, key: str) -> None:
+    """Store a delivery as a worker does."""
+    assert connection.execute(log.HAS_DELIVERY, {"key": key}).fetchone() is None
+    row = (key, "schedule.run", None, None, None, 0, 1, "schedule")
+    (seq,) = connection.execute(log.INSERT_DELIVERY, row).fetchone()
+    connection.execute(log.insert_bodies(1), (seq, "[]", b"b", 0))
+
+
+def twins(count: int) -> list[DeliveryKey]:
+    """Return UUIDs with the same ends."""
+    return [DeliveryKey(f"01234567-{number:04x}-4000-8000-000089abcdef") for number in range(count)]
+
+
+def test_many_keys_with_the_same_ends_are_found_by_one_statement(
+    connection: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One for each pair of such keys would hold up all other writers."""
+    monkeypatch.setattr(delivery_keys, "_MOVED_AT_ONCE", 1)
+    keys = DeliveryKeys(gathered=10)
+    store(connection, keys, [*twins(300), *uuids(300)])
+    seen: list[str] = []
+
+    connection.set_trace_callback(seen.append)
+    assert DeliveryKeys().find(connection, twins(200)).keys() == set(twins(200))
+
+    assert sum("FROM delivery_keys" in one for one in seen) == 1
+    assert len(seen) < 50
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_any_number_of_writers_agree_with_the_table(made: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """They take turns, fail, die and begin; deliveries are pruned, and some are stored by others."""
+    random = Random(seed)
+    for name, values in (("_GIVEN_FOR_ONE", (2, 64)), ("_MOVED_AT_ONCE", (1, 5)), ("_MAX_MOVED", (2, 16))):
+        monkeypatch.setattr(delivery_keys, name, random.choice(values))
+    monkeypatch.setattr(delivery_keys, "_MOST_GATHERED", 30)
+    hashes = [DeliveryKey(f"sha256:{random.choice('ab') * 8}{'0' * 46}{number:010x}") for number in range(9)]
+    pool = [*twins(9), *uuids(20, seed=seed), *timed_uuids(9), *texts(9), *hashes]
+    there: dict[DeliveryKey, int] = {}
+    with ExitStack() as stack:
+        main = stack.enter_context(closing(connected(made)))
+
+        def begin() -> tuple[sqlite3.Connection, DeliveryKeys]:
+            return stack.enter_context(closing(connected(made))), DeliveryKeys(gathered=random.choice([2, 6, 12]))
+
+        writers = [begin() for _ in range(random.randint(1, 3))]
+        for _ in range(60):
+            place = random.randrange(len(writers))
+            connection, keys = writers[place]
+            chosen = random.sample(pool, random.randint(1, 8))
+            match random.randrange(8):
+                case 0:
+                    writers[place] = begin()
+                case 1:
+                    with pytest.raises(sqlite3.OperationalError):
+                        store(connection, keys, chosen, then="no statement")
+                case 2 if there:
+                    gone = random.sample(sorted(there.values()), random.randint(1, len(there)))
+                    with transaction(main, timedelta(seconds=5)):
+                        for statement in maintenance.REMOVE_ALL:
+                            main.execute(statement, {"seqs": json.dumps(gone)})
+                case 3 if chosen[0] not in there:
+                    schedule(main, chosen[0])
+                case _:
+                    new = [one is ACCEPTED for one in store(connection, keys, chosen)]
+                    assert new == [key not in there for key in chosen]
+            there = {DeliveryKey(key): seq for key, seq in main.execute("SELECT key, seq FROM deliveries")}
+            assert keys.find(connection, pool) == there
+            assert DeliveryKeys().find(main, pool) == there
+            is_there = main.execute(log.HAS_DELIVERY, {"key": chosen[0]}).fetchone() is not None
+            assert is_there == (chosen[0] in there)
+            assert main.execute(ORPHANS).fetchall() == []
+
+
+ORPHANS = "SELECT * FROM delivery_keys WHERE seq NOT IN (SELECT seq FROM deliveries)"
 
 
 def test_a_transaction_that_fails_loses_no_key(connection: sqlite3.Connection, made: Path) -> None:
@@ -151,7 +260,7 @@ def test_a_transaction_without_deliveries_keeps_nothing_of_one_that_failed(conne
     with pytest.raises(sqlite3.OperationalError):
         store(connection, keys, wanted, then="no statement")
 
-    with keys.changes(), transaction(connection, timedelta(seconds=5)):
+    with keys.changes(connection), transaction(connection, timedelta(seconds=5)):
         connection.execute("UPDATE marks SET value = value + 1 WHERE name = 'probe'")
 
     assert store(connection, keys, wanted) == [ACCEPTED, ACCEPTED]
@@ -223,22 +332,22 @@ def test_the_index_has_both_ends_of_a_key() -> None:
 @pytest.mark.parametrize("gathered", [3, FEW])
 async def test_keys_with_the_same_ends_are_told_apart(made: Path, gathered: int) -> None:
     """In the index and before: each is found, resolved by its beginning and pruned without the other."""
-    twins = [DeliveryKey(f"01234567-{number:04x}-4000-8000-000089abcdef") for number in range(4)]
+    same = twins(4)
     with closing(connected(made)) as connection:
         keys = DeliveryKeys(gathered=gathered)
-        assert store(connection, keys, twins[:2], part=2) == [ACCEPTED] * 2
+        assert store(connection, keys, same[:2], part=2) == [ACCEPTED] * 2
         assert store(connection, keys, uuids(300), part=100) == [ACCEPTED] * 300
         assert (moved(made)[1] >= 2) == (gathered == 3)
-        assert store(connection, keys, twins) == [DUPLICATE] * 2 + [ACCEPTED] * 2
-        assert keys.find(connection, twins).keys() == set(twins)
+        assert store(connection, keys, same) == [DUPLICATE] * 2 + [ACCEPTED] * 2
+        assert keys.find(connection, same).keys() == set(same)
 
         async with SqliteStore(f"sqlite:///{made}").reports() as reports:
-            assert [await reports.resolve(key[:13]) for key in twins] == twins
-            assert [(await reports.detail(key)).summary.key for key in twins] == twins
+            assert [await reports.resolve(key[:13]) for key in same] == same
+            assert [(await reports.detail(key)).summary.key for key in same] == same
 
         for statement in maintenance.REMOVE_ALL:
             connection.execute(statement, {"seqs": "[1]"})
-        assert store(connection, keys, twins) == [ACCEPTED] + [DUPLICATE] * 3
+        assert store(connection, keys, same) == [ACCEPTED] + [DUPLICATE] * 3
 
 
 @pytest.mark.parametrize(("most", "waiting"), [(FEW, range(FEW, 2 * FEW)), (10 * FEW, range(4 * FEW, 8 * FEW))])
@@ -246,7 +355,7 @@ def test_more_keys_gather_where_more_are_stored(
     connection: sqlite3.Connection, made: Path, monkeypatch: pytest.MonkeyPatch, most: int, waiting: range
 ) -> None:
     """The index has more pages then, and each is to get several keys; but memory is bounded."""
-    monkeypatch.setattr(delivery_keys, "_INDEXED_FOR_ONE", 4)
+    monkeypatch.setattr(delivery_keys, "_GIVEN_FOR_ONE", 4)
     monkeypatch.setattr(delivery_keys, "_MOST_GATHERED", most)
     keys, wanted = DeliveryKeys(gathered=FEW), uuids(20 * FEW)
     behind = 0

@@ -5,12 +5,13 @@ from collections.abc import AsyncIterator
 from contextlib import closing
 from importlib import resources
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
 from receiver.core.claims import WorkItem
 from receiver.core.clock import to_micros
-from receiver.core.types import AttemptOutcome, DeliveryState, HandlerName, Trigger, WorkState
+from receiver.core.types import AppendOutcome, AttemptOutcome, DeliveryState, HandlerName, Trigger, WorkState
 from receiver.core.work import LOST, Attempt
 from receiver.errors import StoreError
 from receiver.stores.sqlite import delivery_keys
@@ -57,7 +58,7 @@ WORK = {
 }
 """Work items in every state that schema 2 had: state, attempts, lost, trigger, due_at, worker, last_error."""
 
-NEW_MARKS = "SELECT name, value FROM marks WHERE name IN ('store', 'keys_moving', 'keys_place')"
+NEW_MARKS = "SELECT name, value FROM marks WHERE name IN ('store', 'keys_moving', 'keys_place', 'keys_part')"
 OTHER_TABLES = ("deliveries", "bodies", "attempts", "quarantine", "handlers", "marks")
 
 IDS = dict(zip(WORK, range(1, len(WORK) + 1), strict=True))
@@ -278,6 +279,23 @@ async def test_a_store_of_schema_6_goes_on(path: Path, tmp_path: Path) -> None:
     prepare(tmp_path / "new.db", create=True)
     schema = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name"
     assert select(path, schema) == select(tmp_path / "new.db", schema)
+
+
+async def test_keys_of_schema_7_are_found(path: Path) -> None:
+    """Two migrations make the index of them."""
+    keys = [str(UUID(int=number << 40)) for number in range(3)] + ["sha256:" + "ab" * 32, "text"]
+    with closing(sqlite3.connect(path)) as connection:
+        make_schema(connection, 7)
+        for key in keys:
+            row = (key, to_micros(NOON))
+            connection.execute("INSERT INTO deliveries (key, type, received_at, size) VALUES (?, 'x', ?, 1)", row)
+        connection.commit()
+
+    async with open_all(SqliteStore(f"sqlite:///{path}")) as opened:
+        again = await opened.add(*[delivery(key) for key in keys])
+
+    assert set(again) == {AppendOutcome.CONFLICT}  # none of them has its body
+    assert select(path, "SELECT count(*) FROM deliveries") == [(len(keys),)]
 
 
 @pytest.mark.parametrize("version", [4, 5])

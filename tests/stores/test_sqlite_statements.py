@@ -94,7 +94,8 @@ STATEMENTS = {
     "move unremoved": delivery_keys.move_unremoved(2),
     **{f"skip {state}": claims.skip(state) for state in ("queued", "waiting", "held")},
 }
-TABLES = ("deliveries", "bodies", "work_items", "attempts", "quarantine", "once_keys", *"dbwqhne", "latest")
+GROWING = ("deliveries", "bodies", "work_items", "attempts", "quarantine", "once_keys", "delivery_keys")
+TABLES = (*GROWING, *"dbwqhneik", "latest")
 OF_WHAT_IS_OPEN = (
     r"USING (COVERING )?INDEX (work_waiting|work_suspects|work_held|work_running|lane_queue|work_failed"
     r"|attempts_lost|work_dead|work_skipped|monitor_checks|bodies_beside)\b"
@@ -192,6 +193,7 @@ STEPS = [
     ("delivery.keys_from", "SEARCH deliveries USING INTEGER PRIMARY KEY (rowid>?)"),
     ("delivery.has_key", f"SEARCH k USING {KEYS} (key=?)"),
     ("delivery.has_key", "SEARCH n USING INTEGER PRIMARY KEY (rowid>?)"),
+    ("REMOVE_KEYS", f"SEARCH delivery_keys USING {KEYS} (key=? AND seq=?)"),
     ("BACKFILLED", "SEARCH deliveries USING INDEX deliveries_backfilled (key=?)"),
     ("COUNT_DUPLICATE", "SEARCH deliveries USING INTEGER PRIMARY KEY (rowid=?)"),
     ("work.work_of", "SEARCH w USING INDEX work_by_delivery (delivery_seq=?)"),

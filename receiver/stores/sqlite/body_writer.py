@@ -80,9 +80,9 @@ class BodyWriter:
 
     def close(self) -> None:
         """Close the file. The next body begins another one."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()
 
     def _usable(self, connection: sqlite3.Connection) -> "_OpenFile":
         if self._file is not None and (self._file.end >= MAX_FILE_BYTES or not self._file.is_in_place()):

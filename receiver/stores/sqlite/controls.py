@@ -52,7 +52,7 @@ class SqliteControls(SqlControls):
         """Store them in one transaction."""
         connection.execute(f"PRAGMA synchronous = {synced}")
         try:
-            with self._keys.changes(), self.database.transaction(connection):
+            with self._keys.changes(connection), self.database.transaction(connection):
                 outcomes = imports.import_deliveries(connection, self._keys, deliveries)
                 self._jobs.follow(connection, self._keys.last_seq)
         finally:
@@ -63,7 +63,7 @@ class SqliteControls(SqlControls):
         """Make a request in quarantine a delivery."""
 
         def write(connection: sqlite3.Connection) -> Receipt:
-            with self._keys.changes(), self.database.transaction(connection):
+            with self._keys.changes(connection), self.database.transaction(connection):
                 stored = self._keys.find(connection, [delivery.key])
                 if stored and not same_body(connection, stored[delivery.key], delivery):
                     return Receipt(delivery.key, AppendOutcome.CONFLICT)

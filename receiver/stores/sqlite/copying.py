@@ -6,7 +6,7 @@ from receiver.stores.sql.connection import SqlDatabase, number
 from receiver.stores.sql.statements.job_rows import COUNT_NEXT
 from receiver.stores.sqlite.dialect import DIALECT
 from receiver.stores.sqlite.statements import copying as statements
-from receiver.stores.sqlite.statements import job_rows
+from receiver.stores.sqlite.statements import delivery_keys, job_rows
 
 
 class SqliteCopySide:
@@ -31,3 +31,4 @@ class SqliteCopySide:
             connection.execute(statement, {"after": 0, "through": last})
         for name in ("keyed", "summed"):
             connection.execute(statements.SET_MARK, {"name": name, "value": last})
+        connection.execute(delivery_keys.NOTE_MOVING, {"moving": 0, "place": 0, "part": 0})

@@ -18,14 +18,14 @@ from receiver.stores.sql.inserting import insert_by_powers
 from receiver.stores.sqlite.statements import delivery_keys as statements
 
 _GATHERED = 65_536
-"""Keys that gather before they are moved. At most half as many come in meanwhile: about 12 MB of memory."""
+"""Keys that gather before they are moved. Two thirds as many come in meanwhile: about 12 MB of memory for UUIDs."""
 _MOST_GATHERED = 131_072
-_INDEXED_FOR_ONE = 64
-"""In a large index, one key gathers for so many: then as many of them share a page as in a smaller one."""
+_GIVEN_FOR_ONE = 64
+"""Where very many deliveries came, one key gathers for so many: then as many as before share a page."""
 _MOVED_AT_ONCE = 256
 """As many as a bucket has when enough have gathered. Two keys are moved for each new one."""
 _MAX_MOVED = 1_024
-"""Of one bucket. Acks wait for them, so keys that are not random are moved in parts."""
+"""Of one bucket. Acks wait for them, so keys that are not random are moved in parts, the oldest first."""
 _MAX_FOUND = 512
 _TEXTS = 256
 """The bucket of keys that are no bytes; the others are numbered by the first byte."""
@@ -64,12 +64,12 @@ def is_hash(key: str) -> bool:
 
 
 def index_floor(prefix: str) -> bytes | None:
-    """Return the lowest bytes of a key that begins so, None if all such keys are texts."""
+    """Return the lowest bytes in the index of a key that begins so, None if all such keys are texts."""
     return _bound(prefix, "0")
 
 
 def index_ceiling(prefix: str) -> bytes | None:
-    """Return the highest bytes of a key that begins so, None if all such keys are texts."""
+    """Return the highest bytes in the index of a key that begins so, None if all such keys are texts."""
     return _bound(prefix, "f")
 
 
@@ -91,7 +91,8 @@ def add_functions(connection: sqlite3.Connection) -> None:
 class DeliveryKeys:
     """Finds stored keys inside the transactions of one connection that store deliveries.
 
-    Such a transaction runs inside a block of `changes`: first `find`, then the inserts, then `add`.
+    Such a transaction runs inside a block of `changes`: first `find`, then the inserts, then `add`. Each bucket has
+    its keys in the order of their seqs.
     """
 
     def __init__(self, *, gathered: int = _GATHERED) -> None:
@@ -102,24 +103,25 @@ class DeliveryKeys:
         self._through = 0  # all deliveries up to this seq are in the index or in a bucket
         self._keyed = 0  # all deliveries up to this seq are in the index
         # While buckets are moved: what `_keyed` will be when those from `_place` on have been. Others have later
-        # keys only.
+        # keys only. Of the bucket at that place, keys up to the seq `_part` have been moved.
         self._moving: int | None = None
-        self._place = 0
+        self._place = self._part = 0
         self._owed = _MOVED_AT_ONCE  # keys to be moved; some in each process, however few deliveries it stores
         self._removed = 0  # no delivery behind this seq was ever pruned
         self._packed: dict[DeliveryKey, _Packed] = {}  # of the keys that were looked for last
         # What the transaction did, until it is committed.
         self._added: list[tuple[_Packed, int]] = []
         self._moved: Sequence[_Packed] = ()
-        self._next_place = 0
+        self._next_place = self._next_part = 0
 
     @contextmanager
-    def changes(self) -> Iterator[None]:
+    def changes(self, connection: sqlite3.Connection) -> Iterator[None]:
         """Take over what `add` does if the block ends without an error, which has to say that it was committed.
 
-        After an error nothing is taken over: `find` starts from what the database has.
+        After an error nothing is taken over: `find` starts from what the database has. What others have stored
+        meanwhile is read in front of the transaction, since it may be much.
         """
-        self._start()
+        self.catch_up(connection)
         yield
         self._take_over()
 
@@ -127,59 +129,68 @@ class DeliveryKeys:
         """Return the seqs of those keys that are stored."""
         self.catch_up(connection)
         self._packed = {key: packed_key(key) for key in keys}
-        found: list[tuple[DeliveryKey, int]] = []
-        others: dict[_Indexed, list[DeliveryKey]] = {}
+        found: dict[DeliveryKey, int] = {}
+        others: set[_Indexed] = set()
         for key, packed in self._packed.items():
-            if (seq := self._buckets[_bucket(packed)].get(packed)) is not None:
-                found.append((key, seq))
+            seq = self._buckets[_bucket(packed)].get(packed)
+            # It may have been pruned, and stored again by another process.
+            if seq is not None and connection.execute(statements.STORED, (seq, key)).fetchone():
+                found[key] = seq
             else:
-                others.setdefault(_indexed(packed), []).append(key)
-        for indexed, seq in _look_up(connection, list(others)):
-            found += [(key, seq) for key in others[indexed]]
-        # The table decides: another key may have the same bytes, or its delivery was pruned before it was moved.
-        return {key: seq for key, seq in found if connection.execute(statements.STORED, (seq, key)).fetchone()}
+                others.add(_indexed(packed))
+        # Other keys may have the same bytes.
+        return found | {key: seq for key, seq in _look_up(connection, list(others)) if key in self._packed}
 
     def add(self, connection: sqlite3.Connection, inserted: Iterable[tuple[DeliveryKey, int]]) -> None:
         """Note new deliveries with keys that were looked for, and move a bucket into the index when it is time."""
         self._added = [(self._packed[key], seq) for key, seq in inserted]
-        enough = max(self._gathered, min(self.last_seq // _INDEXED_FOR_ONE, _MOST_GATHERED))
-        if self._moving is None and self._through - self._keyed >= enough:
+        enough = max(self._gathered, min(self.last_seq // _GIVEN_FOR_ONE, _MOST_GATHERED))
+        waiting = self._through - self._keyed
+        if self._moving is None and waiting >= enough:
             self._moving = self._through
         if self._moving is not None:
-            self._owed += 2 * len(self._added)
-            if self._owed >= _MOVED_AT_ONCE:
-                self._move(connection, self._moving)
+            # Those who only add to what waits, as a worker with its scheduled runs, move nothing.
+            owed = _MAX_MOVED if waiting > 2 * enough else self._owed + 2 * len(self._added)
+            if owed >= _MOVED_AT_ONCE:
+                self._move(connection, self._moving, min(owed, _MAX_MOVED))
 
     def _take_over(self) -> None:
         for packed in self._moved:
             del self._buckets[_bucket(packed)][packed]
-        self._owed -= len(self._moved)
-        self._place = self._next_place
+        if self._moving is not None:
+            self._owed = max(self._owed + 2 * len(self._added) - len(self._moved), -_MAX_MOVED)
+        self._place, self._part = self._next_place, self._next_part
         if self._moving is not None and self._place > _TEXTS:
-            self._keyed, self._moving, self._place, self._owed = self._moving, None, 0, 0
+            self._keyed, self._moving, self._place, self._part, self._owed = self._moving, None, 0, 0, 0
         for packed, seq in self._added:
-            self._buckets[_bucket(packed)][packed] = self._through = seq
+            self._note(packed, seq)
+            self._through = seq
+
+    def _note(self, packed: _Packed, seq: int) -> None:
+        bucket = self._buckets[_bucket(packed)]
+        bucket.pop(packed, None)  # of a delivery that was pruned
+        bucket[packed] = seq
 
     def catch_up(self, connection: sqlite3.Connection) -> None:
         """Read what other connections have stored and moved since the last call."""
-        keyed, moving, place, self.last_seq, self._removed = connection.execute(statements.PROGRESS).fetchone()
+        progress = connection.execute(statements.PROGRESS).fetchone()
+        keyed, moving, place, part, self.last_seq, self._removed = progress
         if keyed > self._keyed:
             self._forget(range(_TEXTS + 1), keyed)
             self._keyed, self._through, self._place = keyed, max(keyed, self._through), 0
         self._moving = moving if moving > keyed else None
         if self._moving is None:
-            self._place = 0
+            self._place = self._part = 0
         else:
             self._forget(range(self._place, place), moving)
-            self._place = place
+            self._place, self._part = place, part
         self._start()
         if self._through < self.last_seq:
             for seq, key in connection.execute(statements.BEHIND, (self._through,)):
-                self._through = seq
                 packed = packed_key(key)
-                number = _bucket(packed)
-                if seq > moving or number >= place:
-                    self._buckets[number][packed] = seq
+                if seq > moving or (_bucket(packed), seq) > (place, part):
+                    self._note(packed, seq)
+                self._through = seq
 
     def _forget(self, numbers: Iterable[int], through: int) -> None:
         """Forget keys that another process has moved."""
@@ -187,20 +198,24 @@ class DeliveryKeys:
             self._buckets[number] = {key: seq for key, seq in self._buckets[number].items() if seq > through}
 
     def _start(self) -> None:
-        self._added, self._moved, self._next_place = [], (), self._place
+        self._added, self._moved = [], ()
+        self._next_place, self._next_part = self._place, self._part
 
-    def _move(self, connection: sqlite3.Connection, moving: int) -> None:
+    def _move(self, connection: sqlite3.Connection, moving: int, most: int) -> None:
         rows: list[tuple[_Packed, int]] = []
-        place, most = self._place, min(self._owed, _MAX_MOVED)
+        place, part = self._place, self._part
         while place <= _TEXTS and len(rows) < most:
             bucket = self._buckets[place]
             rows += islice(bucket.items(), _MAX_MOVED)
-            place += len(bucket) <= _MAX_MOVED
+            if len(bucket) > _MAX_MOVED:
+                part = max(part, rows[-1][1])
+            else:
+                place, part = place + 1, 0
         # To ask for each delivery whether it is still there takes as long as all the rest.
         move = statements.move if self._removed <= self._keyed else statements.move_unremoved
         insert_by_powers(connection, move, [(_indexed(packed), seq) for packed, seq in rows])
-        self._moved, self._next_place = [packed for packed, _ in rows], place
-        connection.execute(statements.NOTE_MOVING, {"moving": moving, "place": place})
+        self._moved, self._next_place, self._next_part = [packed for packed, _ in rows], place, part
+        connection.execute(statements.NOTE_MOVING, {"moving": moving, "place": place, "part": part})
         if place > _TEXTS:
             connection.execute(statements.ADVANCE_KEYED, (moving,))
 
@@ -209,8 +224,8 @@ def _bucket(packed: _Packed) -> int:
     return packed[0] if isinstance(packed, bytes) else _TEXTS
 
 
-def _look_up(connection: sqlite3.Connection, wanted: Sequence[_Indexed]) -> Iterator[tuple[_Indexed, int]]:
-    """Yield those keys that the index has."""
+def _look_up(connection: sqlite3.Connection, wanted: Sequence[_Indexed]) -> Iterator[tuple[DeliveryKey, int]]:
+    """Yield the keys of all deliveries that the index finds by these."""
     for start in range(0, len(wanted), _MAX_FOUND):
         part = wanted[start : start + _MAX_FOUND]
         # Filled up to a power of two: each length is a statement of its own.

@@ -77,7 +77,7 @@ class SqliteLog(GroupedLog):
 
     def _commit_all(self, connection: sqlite3.Connection, batch: Sequence[LogItem]) -> Sequence[Receipt | None]:
         deliveries = [item for item in batch if isinstance(item, Delivery)]
-        with self._keys.changes(), self.database.transaction(connection):
+        with self._keys.changes(connection), self.database.transaction(connection):
             self._require_files()
             inserted = insert_deliveries(connection, self._keys, deliveries, self._beside) if deliveries else ()
             receipts = iter(inserted)

@@ -15,5 +15,5 @@ FROM delivery_keys ORDER BY short, seq;
 DROP TABLE delivery_keys;
 ALTER TABLE short_keys RENAME TO delivery_keys;
 
--- What `keyed` will be when the keys that are moved now have been, and the place up to which they have been.
-INSERT INTO marks (name, value) VALUES ('keys_moving', 0), ('keys_place', 0);
+-- What `keyed` will be when the keys that are moved now have been, and how far that is (delivery_keys.py).
+INSERT INTO marks (name, value) VALUES ('keys_moving', 0), ('keys_place', 0), ('keys_part', 0);

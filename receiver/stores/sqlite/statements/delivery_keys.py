@@ -3,17 +3,20 @@
 _KEYED = "SELECT value FROM marks WHERE name = 'keyed'"
 _MOVING = "SELECT value FROM marks WHERE name = 'keys_moving'"
 _PLACE = "SELECT value FROM marks WHERE name = 'keys_place'"
+_PART = "SELECT value FROM marks WHERE name = 'keys_part'"
 
 PROGRESS = f"""
 SELECT
-    ({_KEYED}), ({_MOVING}), ({_PLACE}), coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'deliveries'), 0),
+    ({_KEYED}), ({_MOVING}), ({_PLACE}), ({_PART}),
+    coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'deliveries'), 0),
     coalesce((SELECT value FROM marks WHERE name = 'removed'), 0)
 """
 
 ADVANCE_KEYED = "UPDATE marks SET value = max(value, ?) WHERE name = 'keyed'"
 
 NOTE_MOVING = """
-UPDATE marks SET value = iif(name = 'keys_moving', :moving, :place) WHERE name IN ('keys_moving', 'keys_place')
+UPDATE marks SET value = CASE name WHEN 'keys_moving' THEN :moving WHEN 'keys_place' THEN :place ELSE :part END
+WHERE name IN ('keys_moving', 'keys_place', 'keys_part')
 """
 
 BEHIND = "SELECT seq, key FROM deliveries WHERE seq > ? ORDER BY seq"
@@ -22,8 +25,11 @@ STORED = "SELECT 1 FROM deliveries WHERE seq = ? AND key = ?"
 
 
 def find(keys: int) -> str:
-    """Return those of so many keys that the index has, with their seqs."""
-    return f"SELECT key, seq FROM delivery_keys WHERE key IN ({', '.join('?' * keys)})"
+    """Return the deliveries that the index finds by so many keys."""
+    return (
+        "SELECT d.key, d.seq FROM delivery_keys AS k CROSS JOIN deliveries AS d ON d.seq = k.seq "
+        f"WHERE k.key IN ({', '.join('?' * keys)})"
+    )
 
 
 def move(rows: int) -> str:
