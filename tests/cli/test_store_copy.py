@@ -63,7 +63,7 @@ def test_a_copy_is_equal(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     "then",
     [(), ("DELETE FROM delivery_keys", "UPDATE marks SET value = 0 WHERE name = 'keyed'")],
-    ids=["", "cut off"],
+    ids=["", "cut"],
 )
 def test_a_copy_knows_the_ids_that_it_has(then: tuple[str, ...]) -> None:
     """Be it of UUIDs, of hashes or of texts, and however far the index of the target was before."""

@@ -17,6 +17,7 @@ from receiver.core.types import AppendOutcome, DeliveryKey
 from receiver.stores.sqlite import body_files, delivery_keys
 from receiver.stores.sqlite.database import transaction
 from receiver.stores.sqlite.delivery_keys import DeliveryKeys, add_functions, index_key
+from receiver.stores.sqlite.dialect import READS
 from receiver.stores.sqlite.log import insert_deliveries
 from receiver.stores.sqlite.statements import log, maintenance
 from receiver.stores.sqlite.store import SqliteStore
@@ -231,6 +232,9 @@ def test_any_number_of_writers_agree_with_the_table(made: Path, monkeypatch: pyt
             assert DeliveryKeys().find(main, pool) == there
             is_there = main.execute(log.HAS_DELIVERY, {"key": chosen[0]}).fetchone() is not None
             assert is_there == (chosen[0] in there)
+            beginning = {"first": chosen[0][:9], "above": chosen[0][:9] + "\x7f", "rows": 99}
+            begun = {key for (key,) in main.execute(READS.deliveries.keys_from, beginning)}
+            assert begun == {key for key in there if key.startswith(chosen[0][:9])}
             assert main.execute(ORPHANS).fetchall() == []
 
 

@@ -106,7 +106,7 @@ class DeliveryKeys:
         # keys only. Of the bucket at that place, keys up to the seq `_part` have been moved.
         self._moving: int | None = None
         self._place = self._part = 0
-        self._owed = _MOVED_AT_ONCE  # keys to be moved; some in each process, however few deliveries it stores
+        self._owed = 0  # keys to be moved
         self._removed = 0  # no delivery behind this seq was ever pruned
         self._packed: dict[DeliveryKey, _Packed] = {}  # of the keys that were looked for last
         # What the transaction did, until it is committed.
@@ -149,7 +149,7 @@ class DeliveryKeys:
         if self._moving is None and waiting >= enough:
             self._moving = self._through
         if self._moving is not None:
-            # Those who only add to what waits, as a worker with its scheduled runs, move nothing.
+            # Workers, which store scheduled runs, move nothing, and some processes end before they have moved much.
             owed = _MAX_MOVED if waiting > 2 * enough else self._owed + 2 * len(self._added)
             if owed >= _MOVED_AT_ONCE:
                 self._move(connection, self._moving, min(owed, _MAX_MOVED))
@@ -177,11 +177,10 @@ class DeliveryKeys:
         keyed, moving, place, part, self.last_seq, self._removed = progress
         if keyed > self._keyed:
             self._forget(range(_TEXTS + 1), keyed)
-            self._keyed, self._through, self._place = keyed, max(keyed, self._through), 0
-        self._moving = moving if moving > keyed else None
-        if self._moving is None:
+            self._keyed, self._through = keyed, max(keyed, self._through)
             self._place = self._part = 0
-        else:
+        self._moving = moving if moving > keyed else None
+        if self._moving is not None:
             self._forget(range(self._place, place), moving)
             self._place, self._part = place, part
         self._start()
