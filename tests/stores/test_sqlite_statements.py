@@ -194,6 +194,7 @@ STEPS = [
     ("delivery.has_key", f"SEARCH k USING {KEYS} (key=?)"),
     ("delivery.has_key", "SEARCH n USING INTEGER PRIMARY KEY (rowid>?)"),
     ("REMOVE_KEYS", f"SEARCH delivery_keys USING {KEYS} (key=? AND seq=?)"),
+    ("LEFT_BEHIND", "SCAN b USING INDEX bodies_beside"),
     ("BACKFILLED", "SEARCH deliveries USING INDEX deliveries_backfilled (key=?)"),
     ("COUNT_DUPLICATE", "SEARCH deliveries USING INTEGER PRIMARY KEY (rowid=?)"),
     ("work.work_of", "SEARCH w USING INDEX work_by_delivery (delivery_seq=?)"),

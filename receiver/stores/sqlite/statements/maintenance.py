@@ -53,10 +53,10 @@ SELECT d.seq, d.size, {BODY}, b.coding FROM deliveries AS d JOIN bodies AS b ON 
 WHERE d.seq > :after AND d.seq <= :last AND d.size >= :least AND b.coding IN ({PLAIN}, {BESIDE}) ORDER BY d.seq
 """
 
-# By the index of what is in files.
+# By the index of what is in files: with the plus, SQLite cannot use the other condition for a search.
 LEFT_BEHIND = f"""
 SELECT b.seq, d.size, {BODY}, b.coding FROM bodies AS b JOIN deliveries AS d ON d.seq = b.seq
-WHERE b.coding = {BESIDE} AND b.seq <= :after
+WHERE b.coding = {BESIDE} AND +b.seq <= :after
 """
 
 COMPRESS = f"UPDATE bodies SET body = ?, coding = ? WHERE seq = ? AND coding IN ({PLAIN}, {BESIDE})"
