@@ -3,7 +3,9 @@
 All tests of a process share a browser and a site, which they leave as it was but for more deliveries.
 """
 
+import asyncio
 import json
+import re
 from collections.abc import AsyncIterator
 from importlib.resources import files
 from pathlib import Path
@@ -236,6 +238,30 @@ async def test_a_tab_that_nobody_sees_holds_no_connection(visit: Visit, site: Si
     await first.shows("https://a.test/377")
     await site.deliver(378)
     await first.shows("https://a.test/378")
+
+
+async def test_what_is_on_its_way_when_the_reader_pauses_is_not_shown(visit: Visit, site: Site) -> None:
+    tab, asked, goes_on = await visit.tab(), asyncio.Event(), asyncio.Event()
+
+    async def hold(route: Any) -> None:
+        asked.set()
+        await goes_on.wait()
+        await route.continue_()
+
+    await tab.go("/deliveries")
+    await tab.shows("https://a.test/9")
+    await tab.page.route(re.compile(r"/deliveries\?"), hold)
+    await tab.page.evaluate(
+        "() => { window.ended = new Promise((end) => document.addEventListener('htmx:afterRequest', () => end())) }"
+    )
+    await site.deliver(477)
+    await asked.wait()
+    await tab.page.get_by_role("button", name="Pause").click()
+    goes_on.set()
+    await tab.page.evaluate("window.ended")
+    assert await tab.page.get_by_text("https://a.test/477").count() == 0
+    await tab.page.get_by_role("button", name="Go on").click()
+    await tab.shows("https://a.test/477")
 
 
 async def test_a_hostile_delivery_fits_a_phone_and_runs_nothing(browser: Any, tmp_path: Path) -> None:

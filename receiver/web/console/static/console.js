@@ -32,8 +32,12 @@ function isInUse() {
   return Boolean(chosen && !chosen.isCollapsed && part.contains(chosen.anchorNode));
 }
 
+function isHeld() {
+  return paused || document.hidden || isInUse();
+}
+
 function renew() {
-  missed = paused || document.hidden || isInUse();
+  missed = isHeld();
   if (!missed) document.body.dispatchEvent(new Event("store-changed"));
 }
 
@@ -80,6 +84,12 @@ document.addEventListener("click", (event) => {
   if (!paused) renewIfMissed();
 });
 
+// The reader may have paused, or gone to a row, while the answer was on its way.
+document.addEventListener("htmx:beforeSwap", (event) => {
+  if (!event.detail.requestConfig.elt.matches(LIVE) || !isHeld()) return;
+  event.detail.shouldSwap = false;
+  missed = true;
+});
 document.addEventListener("DOMContentLoaded", () => { localTimes(document); follow(); });
 document.addEventListener("htmx:afterSettle", (event) => localTimes(event.target));
 window.addEventListener("pageshow", (event) => { if (event.persisted) window.location.reload(); });
