@@ -16,6 +16,7 @@ import certifi
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.stores.postgres.reused import ReusedSchemas
 from tests.stores.postgres.shared import NoServer, drop_schema, shared_server
 
 gc.disable()  # until the tests are collected: it took a third of that time, and they live until the end
@@ -163,6 +164,21 @@ def postgres_url(postgres_server: str) -> Iterator[str]:
     name = f"test_{secrets.token_hex(8)}"
     yield f"{postgres_server}?schema={name}"
     drop_schema(postgres_server, name)
+
+
+@pytest.fixture(scope="session")
+def reused_schemas(postgres_server: str) -> Iterator[ReusedSchemas]:
+    """The schemas of the contract tests that this process runs."""
+    schemas = ReusedSchemas(postgres_server)
+    yield schemas
+    schemas.close()
+
+
+@pytest.fixture
+def empty_postgres_url(reused_schemas: ReusedSchemas) -> Iterator[str]:
+    """The address of a PostgreSQL store that is empty, and whose tables watch the moves of work items."""
+    with reused_schemas.one() as url:
+        yield url
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from receiver.stores.postgres.store import PostgresStore
 from receiver.stores.sql.headers import headers_of
 from receiver.stores.sqlite.store import SqliteStore
 from receiver.stores.writer_process.log import open_writer_process
-from tests.stores.moves import ALLOWED, WATCH_POSTGRES, WATCH_SQLITE, watched_moves
+from tests.stores.moves import ALLOWED, WATCH_SQLITE, watched_moves
 from tests.stores.opened import Opened
 from tests.stores.outside import PostgresTables, SqliteTables, Tables
 
@@ -70,7 +70,7 @@ def store(request: pytest.FixtureRequest, path: Path) -> Store:
         case "writer process":
             return StoreWithWriterProcess(f"sqlite:///{path}")
         case _:
-            return PostgresStore(request.getfixturevalue("postgres_url"))
+            return PostgresStore(request.getfixturevalue("empty_postgres_url"))
 
 
 class StoreWithWriterProcess(SqliteStore):
@@ -93,7 +93,7 @@ def tables(store: Store, path: Path, request: pytest.FixtureRequest) -> Tables |
     if isinstance(store, SqliteStore):
         return SqliteTables(path)
     if isinstance(store, PostgresStore):
-        return PostgresTables(request.getfixturevalue("postgres_url"))
+        return PostgresTables(request.getfixturevalue("empty_postgres_url"))
     return None
 
 
@@ -107,8 +107,8 @@ def kept(store: Store, tables: Tables | None) -> Kept:
 async def opened(store: Store, tables: Tables | None) -> AsyncIterator[Opened]:
     """The store, open for everything. After each test its lanes and its changes of states have to be sound."""
     async with open_all(store) as opened:
-        if tables is not None:
-            tables.run(WATCH_SQLITE if isinstance(store, SqliteStore) else WATCH_POSTGRES)
+        if isinstance(tables, SqliteTables):
+            tables.run(WATCH_SQLITE)
         yield opened
         await opened.check_lanes()
     if tables is not None:

@@ -36,7 +36,8 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
             return SqliteStore(f"sqlite:///{tmp_path / 'receiver.db'}")
         case _:
             # However busy the machine is: some of the bodies are long.
-            return PostgresStore(request.getfixturevalue("postgres_url"), append_deadline=timedelta(minutes=5))
+            url = request.getfixturevalue("empty_postgres_url")
+            return PostgresStore(url, append_deadline=timedelta(minutes=5))
 
 
 @pytest.fixture
