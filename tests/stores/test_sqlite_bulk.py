@@ -7,12 +7,14 @@ from contextlib import closing
 from importlib import resources
 from pathlib import Path
 
+import pytest
+
 from receiver.core.bulk import Imported
 from receiver.core.clock import to_micros
 from receiver.core.retention import PruneRule
 from receiver.core.types import AppendOutcome, DeliveryKey, Origin
 from receiver.core.work import NewWork
-from receiver.stores.sqlite.controls import PAUSE_SECONDS, SqliteControls
+from receiver.stores.sqlite.controls import MAX_PAUSE_SECONDS, PAUSE_SECONDS, SqliteControls
 from receiver.stores.sqlite.database import Database
 from receiver.stores.sqlite.files import APPLICATION_ID
 from receiver.stores.sqlite.store import SqliteStore
@@ -153,25 +155,29 @@ async def test_an_import_takes_smaller_steps_while_others_write(sqlite_store: Sq
 
 
 async def test_who_writes_much_pauses_while_others_write(sqlite_store: SqliteStore) -> None:
-    """Others ask for the lock at short intervals. Alone, nobody waits."""
+    """Others ask for the lock at short intervals, and need the processors. Alone, nobody waits."""
     pauses: list[float] = []
+    seconds = 0.0
 
-    async def sleep(seconds: float) -> None:
-        pauses.append(seconds)
+    async def sleep(pause: float) -> None:
+        nonlocal seconds
+        pauses.append(pause)
+        seconds += pause
 
     async with sqlite_store.log() as log, sqlite_store.controls() as opened:
         assert isinstance(opened, SqliteControls)
         assert isinstance(opened.database, Database)
-        controls = SqliteControls(opened.database, sleep=sleep)
+        controls = SqliteControls(opened.database, sleep=sleep, seconds=lambda: seconds)
         await controls.enqueue([NewWork(1, ONE)], now=NOON)
         await controls.enqueue([NewWork(1, ONE)], now=NOON)
         assert pauses == []
 
-        await log.append(delivery("first"))
-        await controls.enqueue([NewWork(1, ONE)], now=NOON)
-        assert pauses == [PAUSE_SECONDS]
+        for number, worked in enumerate((PAUSE_SECONDS / 4, PAUSE_SECONDS, 2 * PAUSE_SECONDS, 60)):
+            await log.append(delivery(f"key-{number}"))
+            seconds += worked
+            await controls.record([], now=NOON)
+        assert pauses == pytest.approx([PAUSE_SECONDS, 2 * PAUSE_SECONDS, 4 * PAUSE_SECONDS, MAX_PAUSE_SECONDS])
 
-        await log.append(delivery("second"))
+        seconds += 60
         await controls.record([], now=NOON)
-        await controls.record([], now=NOON)
-        assert pauses == [PAUSE_SECONDS] * 2
+        assert len(pauses) == 4
