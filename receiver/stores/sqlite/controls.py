@@ -25,8 +25,8 @@ T = TypeVar("T")
 PAUSE_SECONDS, MAX_PAUSE_SECONDS = 0.004, 0.05
 """Between two transactions, if other processes write. They try to take the lock at short intervals."""
 _PAUSE_PER_WORK = 2
-"""A pause is so many times as long as the work since the last one, which takes processor time from acks too. While all
-pauses were short, 0.79 of the acks were left beside `replay --enqueue`, and then 0.86."""
+"""A pause is so many times as long as the work since the last one, which takes processor time from acks too. With
+short pauses 0.79 of the acks were left beside `replay --enqueue`, and so 0.86."""
 
 
 class SqliteControls(SqlControls):

@@ -53,7 +53,8 @@ class _Schema:
 
     def _make_reset(self) -> str:
         """Return the statements that empty the tables, but for the rows that they begin with."""
-        statements = ["BEGIN; SET LOCAL lock_timeout = 9000; SET LOCAL session_replication_role = replica"]  # no triggers, and no foreign keys
+        statements = ["BEGIN", "SET LOCAL lock_timeout = 9000"]
+        statements.append("SET LOCAL session_replication_role = replica")  # no triggers, and no foreign keys
         for (table,) in self._select(_TABLES):
             statements.append(f"DELETE FROM {table}")
             for (row,) in self._select(f"SELECT quote_literal(t::text) FROM {table} AS t"):
