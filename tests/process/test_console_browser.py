@@ -240,28 +240,40 @@ async def test_a_tab_that_nobody_sees_holds_no_connection(visit: Visit, site: Si
     await first.shows("https://a.test/378")
 
 
-async def test_what_is_on_its_way_when_the_reader_pauses_is_not_shown(visit: Visit, site: Site) -> None:
+@pytest.mark.parametrize(
+    ("hold", "let_go"),
+    [
+        ("document.querySelector('[data-pause]').click()", "document.querySelector('[data-pause]').click()"),
+        ("document.querySelector('#rows a').focus()", "document.activeElement.blur()"),
+    ],
+)
+async def test_rows_that_were_on_their_way_wait_for_the_reader(
+    visit: Visit, site: Site, hold: str, let_go: str
+) -> None:
+    """The reader pauses, or goes to a row, while the newer ones are on their way."""
     tab, asked, goes_on = await visit.tab(), asyncio.Event(), asyncio.Event()
 
-    async def hold(route: Any) -> None:
+    async def wait(route: Any) -> None:
         asked.set()
         await goes_on.wait()
         await route.continue_()
 
     await tab.go("/deliveries")
     await tab.shows("https://a.test/9")
-    await tab.page.route(re.compile(r"/deliveries\?"), hold)
+    await tab.page.route(re.compile(r"/deliveries\?"), wait)
     await tab.page.evaluate(
         "() => { window.ended = new Promise((end) => document.addEventListener('htmx:afterRequest', () => end())) }"
     )
-    await site.deliver(477)
+    newest = 477 + len(hold)  # another one for each case
+    await site.deliver(newest)
     await asked.wait()
-    await tab.page.get_by_role("button", name="Pause").click()
+    await tab.page.evaluate("unfollow()")  # nothing else renews the rows
+    await tab.page.evaluate(hold)
     goes_on.set()
     await tab.page.evaluate("window.ended")
-    assert await tab.page.get_by_text("https://a.test/477").count() == 0
-    await tab.page.get_by_role("button", name="Go on").click()
-    await tab.shows("https://a.test/477")
+    assert await tab.page.get_by_text(f"https://a.test/{newest}").count() == 0
+    await tab.page.evaluate(let_go)
+    await tab.shows(f"https://a.test/{newest}")
 
 
 async def test_a_hostile_delivery_fits_a_phone_and_runs_nothing(browser: Any, tmp_path: Path) -> None:

@@ -157,27 +157,25 @@ async def test_an_import_takes_smaller_steps_while_others_write(sqlite_store: Sq
 async def test_who_writes_much_pauses_while_others_write(sqlite_store: SqliteStore) -> None:
     """Others ask for the lock at short intervals, and need the processors. Alone, nobody waits."""
     pauses: list[float] = []
-    seconds = 0.0
+    used = 0.0
 
-    async def sleep(pause: float) -> None:
-        nonlocal seconds
-        pauses.append(pause)
-        seconds += pause
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
 
     async with sqlite_store.log() as log, sqlite_store.controls() as opened:
         assert isinstance(opened, SqliteControls)
         assert isinstance(opened.database, Database)
-        controls = SqliteControls(opened.database, sleep=sleep, seconds=lambda: seconds)
+        controls = SqliteControls(opened.database, sleep=sleep, used=lambda: used)
         await controls.enqueue([NewWork(1, ONE)], now=NOON)
         await controls.enqueue([NewWork(1, ONE)], now=NOON)
         assert pauses == []
 
         for number, worked in enumerate((PAUSE_SECONDS / 4, PAUSE_SECONDS, 2 * PAUSE_SECONDS, 60)):
             await log.append(delivery(f"key-{number}"))
-            seconds += worked
+            used += worked
             await controls.record([], now=NOON)
         assert pauses == pytest.approx([PAUSE_SECONDS, 2 * PAUSE_SECONDS, 4 * PAUSE_SECONDS, MAX_PAUSE_SECONDS])
 
-        seconds += 60
+        used += 60
         await controls.record([], now=NOON)
         assert len(pauses) == 4

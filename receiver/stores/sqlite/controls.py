@@ -24,9 +24,9 @@ T = TypeVar("T")
 
 PAUSE_SECONDS, MAX_PAUSE_SECONDS = 0.004, 0.05
 """Between two transactions, if other processes write. They try to take the lock at short intervals."""
-_PAUSE_PER_WORK = 2
-"""A pause is so many times as long as the work since the last one, which takes processor time from acks too. With
-short pauses 0.79 of the acks were left beside `replay --enqueue`, and so 0.86."""
+_PAUSES_PER_WORK = 2
+"""A pause is so many times as long as the processor time since the last one, which acks need too. With short pauses
+0.79 of them were left beside `replay --enqueue`, and so 0.87."""
 
 
 class SqliteControls(SqlControls):
@@ -37,16 +37,16 @@ class SqliteControls(SqlControls):
         database: Database,
         *,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        seconds: Callable[[], float] = time.monotonic,
+        used: Callable[[], float] = time.process_time,
     ) -> None:
         super().__init__(database, WRITES)
         self._sleep = sleep
-        self._seconds = seconds
+        self._used = used
         self._keys = DeliveryKeys()
         self._jobs = JobRows()
         self._seen: int | None = None
         self._others_write = False
-        self._paused_at = seconds()
+        self._used_before = used()
 
     async def import_deliveries(self, deliveries: Sequence[Imported]) -> Sequence[AppendOutcome]:
         """Store deliveries from outside whose keys are not stored."""
@@ -96,7 +96,7 @@ class SqliteControls(SqlControls):
         result, self._seen = await self.database.call(write)
         self._others_write = seen is not None and seen != self._seen
         if self._others_write:
-            worked = self._seconds() - self._paused_at
-            await self._sleep(min(max(worked * _PAUSE_PER_WORK, PAUSE_SECONDS), MAX_PAUSE_SECONDS))
-        self._paused_at = self._seconds()
+            wanted = (self._used() - self._used_before) * _PAUSES_PER_WORK
+            await self._sleep(min(max(wanted, PAUSE_SECONDS), MAX_PAUSE_SECONDS))
+        self._used_before = self._used()
         return result
