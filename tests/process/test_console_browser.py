@@ -240,15 +240,15 @@ async def test_a_tab_that_nobody_sees_holds_no_connection(visit: Visit, site: Si
     await first.shows("https://a.test/378")
 
 
+CLICK = "document.querySelector('[data-pause]').click()"
+
+
 @pytest.mark.parametrize(
-    ("hold", "let_go"),
-    [
-        ("document.querySelector('[data-pause]').click()", "document.querySelector('[data-pause]').click()"),
-        ("document.querySelector('#rows a').focus()", "document.activeElement.blur()"),
-    ],
+    ("newest", "hold", "let_go"),
+    [(477, CLICK, CLICK), (478, "document.querySelector('#rows a').focus()", "document.activeElement.blur()")],
 )
 async def test_rows_that_were_on_their_way_wait_for_the_reader(
-    visit: Visit, site: Site, hold: str, let_go: str
+    visit: Visit, site: Site, newest: int, hold: str, let_go: str
 ) -> None:
     """The reader pauses, or goes to a row, while the newer ones are on their way."""
     tab, asked, goes_on = await visit.tab(), asyncio.Event(), asyncio.Event()
@@ -264,7 +264,6 @@ async def test_rows_that_were_on_their_way_wait_for_the_reader(
     await tab.page.evaluate(
         "() => { window.ended = new Promise((end) => document.addEventListener('htmx:afterRequest', () => end())) }"
     )
-    newest = 477 + len(hold)  # another one for each case
     await site.deliver(newest)
     await asked.wait()
     await tab.page.evaluate("unfollow()")  # nothing else renews the rows

@@ -173,7 +173,7 @@ async def test_who_writes_much_pauses_while_others_write(sqlite_store: SqliteSto
         for number, worked in enumerate((PAUSE_SECONDS / 4, PAUSE_SECONDS, 2 * PAUSE_SECONDS, 60)):
             await log.append(delivery(f"key-{number}"))
             used += worked
-            await controls.record([], now=NOON)
+            await (controls.record([], now=NOON) if number % 2 else controls.enqueue([NewWork(1, ONE)], now=NOON))
         assert pauses == pytest.approx([PAUSE_SECONDS, 2 * PAUSE_SECONDS, 4 * PAUSE_SECONDS, MAX_PAUSE_SECONDS])
 
         used += 60
