@@ -40,6 +40,10 @@ settings.load_profile("any machine")
 # programs that they start and interrupt would do the same.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Under nohup the same is true of the end of a terminal. These programs begin without this handler.
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, lambda number, frame: None)
+
 
 # Tests make a thousand databases, whose commits wait for the disk. What they write goes to memory where Linux has
 # room there: no test can tell whether a disk keeps what it was given. PYTEST_DEBUG_TEMPROOT names another folder.

@@ -118,11 +118,16 @@ def state_after(decision: Decision) -> WorkState:
     """Return the state to which a decision moves a work item that runs."""
     match decision:
         case Complete():
-            return next_state(WorkState.RUNNING, Cause.SUCCEEDED)
+            return _SUCCEEDED
         case RetryAt():
-            return next_state(WorkState.RUNNING, Cause.FAILED)
+            return _FAILED
         case Bury():
-            return next_state(WorkState.RUNNING, Cause.FAILED_FOR_GOOD)
+            return _FAILED_FOR_GOOD
+
+
+_SUCCEEDED = next_state(WorkState.RUNNING, Cause.SUCCEEDED)
+_FAILED = next_state(WorkState.RUNNING, Cause.FAILED)
+_FAILED_FOR_GOOD = next_state(WorkState.RUNNING, Cause.FAILED_FOR_GOOD)
 
 
 SUSPECT_LOSSES = 2

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import cast
 
 from pydantic import ValidationError
 from pydantic_core import SchemaValidator
@@ -29,7 +28,7 @@ class StrictReader:
     def read(self, body: bytes) -> Event | None:
         """Return the event that the parsed body would become. None if it may be one that only others can read."""
         try:
-            event = cast("Event", self._validator.validate_json(body, by_alias=True, by_name=False))
+            event: Event = self._validator.validate_json(body, by_alias=True, by_name=False)
         except ValidationError:
             return None
         if event.job_id is None:

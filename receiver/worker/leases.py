@@ -67,9 +67,11 @@ class Leases:
             # The event loop has been blocked since the lease was made: renew before the next claim.
             self._renewed_at = self._clock.steady() - self._length
         for one in claimed:
-            self.drop(one.item.id)  # an earlier attempt that lost its lease may still run here
-            size = len(one.item.source.delivery.body)
-            self._leased[one.item.id] = _Leased(one.item.attempt, size, lease.until)
+            item = one.item
+            if item.id in self._leased:  # an earlier attempt that lost its lease may still run here
+                self.drop(item.id)
+            size = len(item.source.delivery.body)
+            self._leased[item.id] = _Leased(item.attempt, size, lease.until)
             self._bytes += size
         self._first_end = min(self._first_end, lease.until)
         self._any_leased.set()

@@ -142,7 +142,7 @@ class RoutingPlanner:
             startable_in_all -= starts
             hold = None if refused or handler.after_pages is None else self._holds.hold(handler, match.stored)
             trigger = TRIGGERS[match.stored.delivery.origin]
-            lane = None if refused else self._lane(match)
+            lane = None if refused or handler.lane is None else self._lane(match)
             work.append(NewWork(match.stored.seq, handler.name, claim, starts, lane, hold, trigger))
         return work
 
@@ -154,8 +154,6 @@ class RoutingPlanner:
 
     def _lane(self, match: HandlerMatch) -> str | None:
         handler = match.handler
-        if handler.lane is None:
-            return None
         if match.event is None or match.stored.unreadable:  # without its data, `lane` would name a wrong one
             return lane_of_job(match.stored.delivery.job_id)
         if self._watch is None or not runs_code(handler):

@@ -35,7 +35,9 @@ class EventReader:
         if stored.seq not in events:
             events[stored.seq] = self._event(stored)
         event = events[stored.seq]
-        return claimed if event is None or not claimed.handler.is_for(event) else claimed._replace(event=event)
+        if event is None or not claimed.handler.is_for(event):
+            return claimed
+        return Claimed(claimed.item, claimed.handler, event, claimed.refusal, claimed.run)
 
     def _event(self, stored: StoredDelivery) -> Event | None:
         if stored.delivery.origin is Origin.SCHEDULE or claim_on_memory(stored.delivery.body):

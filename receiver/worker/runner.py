@@ -98,7 +98,10 @@ class Runner:
         CancelledError, and only when the worker cancels it. All items that the handler was given have the same
         end. If a call with more than one item failed, each is tried again alone: the error may be about one only.
         """
-        memory = sum([claim_on_memory(one.item.source.delivery.body) for one in batch if one.event is None])
+        memory = 0
+        for one in batch:
+            if one.event is None:
+                memory += claim_on_memory(one.item.source.delivery.body)
         if not memory:
             return await self._run_batch(batch, costly=False)
         async with self._memory.taken(memory):
@@ -108,20 +111,24 @@ class Runner:
         handler = batch[0].handler
         started_at = self._clock.now()
         deadline = Deadline(self._clock, handler.timeout)
-        read = [_matched(one) or await _read(one, in_thread=costly) for one in batch]
-        events = [one for one in read if not isinstance(one, _CallEnd)]
-        end = _UNWANTED
-        if events:
-            given: Sequence[Claimed] = batch
-            if len(events) < len(batch):
-                given = [one for one, event in zip(batch, read, strict=True) if not isinstance(event, _CallEnd)]
-            end = await self._end_of_call(handler, events, given, deadline)
+        events: list[Event] = []
+        given: list[Claimed] = []
+        left_out: dict[int, _CallEnd] = {}  # by its place in the batch
+        for place, one in enumerate(batch):
+            # An event that was read is one that the handler is for; only its `where` is still to be asked.
+            known = one.event if handler.where is None else None
+            read = await _read(one, in_thread=costly) if known is None else known
+            if isinstance(read, _CallEnd):
+                left_out[place] = read
+            else:
+                events.append(read)
+                given.append(one)
+        end = await self._end_of_call(handler, events, given, deadline) if events else _UNWANTED
         ended_at = self._clock.now()
         started_at = min(started_at, ended_at)  # the clock may have been set back
         overdue = deadline.ended_late or (deadline.late and handler.runs_in is RunsIn.THREAD)
         ends = [
-            _ended(claimed, one if isinstance(one, _CallEnd) else end, started_at, ended_at, overdue)
-            for claimed, one in zip(batch, read, strict=True)
+            _ended(one, left_out.get(place, end), started_at, ended_at, overdue) for place, one in enumerate(batch)
         ]
         return ends if end.raised is None else [*ends[:1], *map(_without_frames, ends[1:])]
 
@@ -223,11 +230,6 @@ class Runner:
         return self._functions[handler.name]
 
 
-def _matched(claimed: Claimed) -> Event | None:
-    """Return the event of a work item, if it is read and certain that the handler wants it."""
-    return claimed.event if claimed.handler.where is None else None
-
-
 async def _read(claimed: Claimed, *, in_thread: bool) -> Event | _CallEnd:
     """Return the event of a work item, or the end of its attempt if the handler is not to be called.
 
@@ -315,18 +317,10 @@ def _failure(error: BaseException, handler: Handler, *, together: bool = False) 
 
 
 def _ended(claimed: Claimed, end: _CallEnd, started_at: datetime, ended_at: datetime, overdue: bool) -> Ended:
-    raised = end.raised
-    attempt = Attempt(
-        number=claimed.item.attempt,
-        trigger=claimed.item.trigger,
-        started_at=started_at,
-        ended_at=ended_at,
-        outcome=end.outcome,
-        error=None if raised is None else raised.error,
-        traceback=None if raised is None else raised.traceback,
-        overdue=overdue,
-    )
-    later = tuple(end.later.get(claimed.item.id, ()))
+    item, raised = claimed.item, end.raised
+    error, traceback = (None, None) if raised is None else (raised.error, raised.traceback)
+    attempt = Attempt(item.attempt, item.trigger, started_at, ended_at, end.outcome, error, traceback, overdue)
+    later = tuple(end.later.get(item.id, ())) if end.later else ()
     return Ended(attempt, end.result, end.value, end.error, raised, later)
 
 

@@ -66,7 +66,12 @@ class ReadyQueue:
     @property
     def has_slot(self) -> bool:
         """Tell whether another call may start."""
-        return self.running < self.slots and (self.parent is None or self.parent.has_slot)
+        queue: ReadyQueue | None = self
+        while queue is not None:
+            if queue.running >= queue.slots:
+                return False
+            queue = queue.parent
+        return True
 
     def is_full_since(self, moment: datetime) -> bool:
         """Tell whether no slot has become free since then. What others take of the parent's slots counts too."""
@@ -76,10 +81,11 @@ class ReadyQueue:
 
     def count_running(self, change: int) -> None:
         """Add to the number of running calls; a negative number is for calls that have ended."""
-        self.running += change
-        self.moved, self.stuck = True, False
-        if self.parent is not None:
-            self.parent.count_running(change)
+        queue: ReadyQueue | None = self
+        while queue is not None:
+            queue.running += change
+            queue.moved, queue.stuck = True, False
+            queue = queue.parent
 
     @property
     def claimable(self) -> int:

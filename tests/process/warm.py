@@ -213,7 +213,6 @@ class _Forking:
 
     def _become(self, request: dict[str, Any], descriptors: list[int]) -> None:
         os.setsid()
-        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # it is ignored where the tests run under nohup
         *output, _ = descriptors
         stdin = os.dup(output[0]) if request["on_terminal"] else os.open(os.devnull, os.O_RDONLY)
         for number, descriptor in enumerate([stdin, *output]):

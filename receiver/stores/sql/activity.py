@@ -22,12 +22,12 @@ class SettledBatch:
     One is made for each batch and looks at each attempt, so it does as little as possible.
     """
 
-    __slots__ = ("_buckets", "_handlers", "_minute", "_others", "_successes")
+    __slots__ = ("_buckets", "_handlers", "_others", "_successes", "now")
 
     def __init__(
         self, handlers: Sequence[HandlerName], attempts: Sequence[AttemptRow], now: int, *, successes: int
     ) -> None:
-        self._minute = now // MINUTE_MICROS
+        self.now = now
         self._handlers = handlers
         self._buckets = [(row[4] - (row[3] or row[4])).bit_length() for row in attempts]
         self._successes = successes
@@ -39,7 +39,7 @@ class SettledBatch:
     def rows(self) -> Iterable[tuple[int, HandlerName, str, int]]:
         """Return where each attempt counts."""
         outcomes = chain(repeat(_SUCCEEDED, self._successes), self._others)
-        return zip(repeat(self._minute), self._handlers, outcomes, self._buckets, strict=False)
+        return zip(repeat(self.now // MINUTE_MICROS), self._handlers, outcomes, self._buckets, strict=False)
 
 
 class PendingActivity:

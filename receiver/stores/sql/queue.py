@@ -162,10 +162,9 @@ class SqlQueue(SqlSchedules):
         if not settlements:
             return None, False
         batch = self._writes.settling.settle(connection, settlements, followers)
-        now = max(one.attempt.ended_at for one in settlements)
         if work := later_work(settlements):
-            self._writes.work_rows.make(connection, work, lease=None, now=now)
-        return batch, self._activity.write_due(connection, batch, to_micros(now))
+            self._writes.work_rows.make(connection, work, lease=None, now=from_micros(batch.now))
+        return batch, self._activity.write_due(connection, batch, batch.now)
 
     async def sign_on(self, sign: WorkerSign, *, now: datetime) -> None:
         """Show that a worker lives, and write what is counted."""

@@ -96,7 +96,7 @@ class WorkRows:
         if work:  # behind the locks of handlers: attempts that end take both in this order
             self._latest.note(connection, now)
         ids: list[int] = []
-        for _, run in groupby(zip(work, states, strict=True), lambda item: _shared(item[0])):
+        for _, run in groupby(zip(work, states, strict=True), _shared):
             alike = list(run)
             rows = [_new_row(one, state) for one, state in alike]
             shared = {**_shared_values(alike[0][0], lease, now), "action": action}
@@ -149,8 +149,9 @@ def _new_row(one: NewWork, state: WorkState) -> NewRow:
     return one.seq, one.handler, one.lane, int(_heads_lane(one, state)), int(starts), str(state)
 
 
-def _shared(one: NewWork) -> tuple[object, ...]:
+def _shared(item: tuple[NewWork, WorkState]) -> tuple[object, ...]:
     """Return what `_shared_values` depends on. It is the same for most of a batch."""
+    one, _ = item
     return one.trigger, one.due_at, one.hold
 
 
