@@ -103,6 +103,8 @@ class DirectProtocol(BoundedProtocol):
             return None
         if len(headers) != len(self.headers) or b"host" not in headers:
             return None  # a header that comes twice is rare, and may be wrong
+        if self.head_is_too_large:
+            return None
         if self.parser.get_method() != b"POST" or self._crowded() or self.transport.is_closing():
             return None
         if self.cycle is not None and not self.cycle.response_complete:

@@ -22,8 +22,12 @@ from receiver.web.replies import RETRY_AFTER_SECONDS, reply, send_reply, unavail
 
 log = event_log(__name__)
 
-MAX_UNFRAMED_BYTES = 64 * 1024
-"""Bytes of headers, trailers or chunk extensions in a row. Node limits the headers of a request to 16 KiB."""
+MAX_UNFRAMED_BYTES = 32 * 1024
+"""Bytes of headers, trailers or chunk extensions in a row. nginx has four buffers of 8 KiB for the headers of a
+request (ngx_http_core_module, large_client_header_buffers)."""
+MAX_HEADERS = 100
+"""Headers of a request: each takes up to 200 bytes of memory besides its own. Apache reads as many (httpd manual,
+LimitRequestFields)."""
 MAX_PIPELINED = 16
 MAX_REFUSED = 50
 """Connections above the limit that stay open until they are answered 503."""
@@ -148,8 +152,15 @@ async def _wrong_host(scope: Scope, receive: Receive, send: Send) -> None:
     await send_reply(reply(400, {"error": "bad_request", "detail": detail}, (b"connection", b"close")), send)
 
 
+async def _too_large_head(scope: Scope, receive: Receive, send: Send) -> None:
+    scope["headers"].clear()  # a client that does not close the connection would keep them here
+    detail = f"a request may have {MAX_HEADERS} headers and {MAX_UNFRAMED_BYTES} bytes of headers"
+    too_large = {"error": "headers_too_large", "detail": detail}  # RFC 6585, section 5
+    await send_reply(reply(431, too_large, (b"connection", b"close")), send)
+
+
 class BoundedProtocol(HttpToolsProtocol):
-    """Closes a connection if its request arrives too slowly or its headers are too long.
+    """Closes a connection if its request arrives too slowly or its headers are too long or too many.
 
     Above the limit on connections, each new connection closes the one that has been idle for the longest time.
     """
@@ -209,7 +220,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._complete:
             if not self.flow.write_paused:
                 self._stop_timer()
-        elif self._unframed > MAX_UNFRAMED_BYTES:
+        elif self._unframed > MAX_UNFRAMED_BYTES or len(self.headers or ()) > MAX_HEADERS:
             self._stop_timer()
             self.transport.abort()
         elif self._timer is None:
@@ -272,10 +283,21 @@ class BoundedProtocol(HttpToolsProtocol):
         self.rest()
 
     def rest(self) -> None:
-        """Mark the connection as idle if no further request is arriving on it."""
+        """Mark the connection as idle if no further request is arriving on it, and forget the last one."""
         is_answered = self.cycle is None or self.cycle.response_complete
         if self._complete and is_answered and not self.joining.is_closing():
+            # Idle connections stay open for long, and anybody may open many.
+            self.headers, self.scope, self.cycle = [], cast("Any", None), cast("Any", None)
             self.idle.add(self)
+
+    @property
+    def head_is_too_large(self) -> bool:
+        """Whether the headers that have just arrived take more memory than they may."""
+        if len(self.headers) > MAX_HEADERS:
+            return True
+        if self._unframed <= MAX_UNFRAMED_BYTES:
+            return False  # nearly always; more may be the beginning of the body
+        return len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > MAX_UNFRAMED_BYTES
 
     @property
     def is_between_requests(self) -> bool:
@@ -298,6 +320,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self.transport.close()
 
     def _app_for_request(self) -> ASGIApp:
+        if self.head_is_too_large:
+            return _too_large_head
         hosts = sum(name == b"host" for name, _ in self.headers)
         if hosts > 1 or (hosts == 0 and self.parser.get_http_version() == "1.1"):
             return _wrong_host

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from typing import cast
 
 from receiver.core.deliveries import Receipt
 from receiver.core.log_lines import event_log
@@ -13,6 +14,7 @@ from receiver.web.replies import Reply, acknowledged, refused, unavailable
 
 log = event_log("receiver.web.intake")
 
+_SMALL_CHUNK = 1024
 MAX_LOGGED = 200
 """Characters of a refused request's path, and of its user agent, in the log. Both come from outside."""
 
@@ -46,9 +48,9 @@ class Reception:
         "_admission",
         "_answer",
         "_answered",
-        "_chunks",
         "_client",
         "_headers",
+        "_parts",
         "_raw_headers",
         "_receptions",
         "_target",
@@ -72,7 +74,7 @@ class Reception:
         self._answer = answer
         self._answered = receptions.stopwatch() if receptions.stopwatch else None
         self._admission: Admission | None = None
-        self._chunks: list[bytes] = []
+        self._parts: list[bytes | bytearray] = []
         self.done = False
         """Whether it was answered or abandoned. Then it takes nothing more in."""
 
@@ -96,7 +98,7 @@ class Reception:
             return
         try:
             self._admission.grow(len(chunk))
-            self._chunks.append(chunk)
+            self._add(chunk)
         except Exception as exc:
             self.fail(exc)
 
@@ -106,8 +108,9 @@ class Reception:
         if self.done or admission is None:
             return
         self._receptions.reading.discard(self)
-        body = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
-        self._chunks.clear()
+        # The first part is always bytes.
+        body = cast("bytes", self._parts[0]) if len(self._parts) == 1 else b"".join(self._parts)
+        self._parts.clear()
         self._admission = None  # intake releases it
         if not body and b"upgrade" in self._headers:
             # The HTTP parser of another server may stop before the body if the request offers another protocol.
@@ -137,6 +140,15 @@ class Reception:
             self._end()
             self._reply(_reply_to(error, self._receptions.intake, self._sender))
 
+    def _add(self, chunk: bytes) -> None:
+        """Keep a piece of the body. Small ones are joined: each alone takes some 40 bytes more."""
+        if len(chunk) >= _SMALL_CHUNK or not self._parts:
+            self._parts.append(chunk)
+        elif isinstance(last := self._parts[-1], bytearray):
+            last += chunk
+        else:
+            self._parts.append(bytearray(chunk))
+
     def _stored(self, pending: asyncio.Future[Receipt]) -> None:
         if pending.cancelled():
             self.fail(StoreError("the store was closed before it committed"))
@@ -155,7 +167,7 @@ class Reception:
         self.done = True
         self._receptions.open.discard(self)
         self._receptions.reading.discard(self)
-        self._chunks.clear()
+        self._parts.clear()
         if self._admission is not None:
             self._admission.release()
             self._admission = None

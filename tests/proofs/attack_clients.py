@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from receiver.replay.bundles.format import Header, header_line
+from receiver.web.http_protocol import MAX_HEADERS
 from tests.process.faults import WITH_FEW_FILES
 from tests.process.harness import Connection, connection, raw_request, request
 from tests.proofs.attacks import Site
@@ -92,6 +93,23 @@ async def large_forgeries(site: Site) -> None:
     await asyncio.gather(*[forge() for _ in range(count)])
 
 
+async def many_headers(site: Site) -> None:
+    """The largest heads that are read, of requests whose bodies do not come, and others with far more headers."""
+    await site.start()
+    count = 150 if site.is_short else 1_500
+    _allow_files(2 * count + 500)
+    largest = [(f"x-{number}", "x" * 300) for number in range(MAX_HEADERS - 5)]
+    too_many = [(f"x-{number}", "") for number in range(5_000)]
+    async with AsyncExitStack() as stack:
+        for headers in (largest, too_many):
+            head = raw_request("POST", "/webhooks", None, [_SIGNED, *headers, ("Content-Length", "2")])
+            for _ in range(count):
+                line = await stack.enter_async_context(connection(site.serving.port))
+                with suppress(ConnectionError):
+                    await line.say(head)
+        await site.more_honest(50)
+
+
 async def gzip_bombs(site: Site) -> None:
     """Files for `events import` that unpack to far more than they are, beside the running server."""
     await site.start()
@@ -140,4 +158,11 @@ def _allow_files(count: int) -> None:
     )
 
 
-ATTACKS = (idle_connections, few_files, slow_clients, large_forgeries, gzip_bombs)
+ATTACKS = (
+    idle_connections,
+    few_files,
+    slow_clients,
+    large_forgeries,
+    many_headers,
+    gzip_bombs,
+)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 import pytest
+from starlette.types import Receive, Scope, Send
 from uvicorn import Config
 from uvicorn.server import ServerState
 
@@ -15,9 +16,10 @@ from receiver.core.ports.log import DeliveryLog
 from receiver.core.signing import sign
 from receiver.errors import StoreError
 from receiver.stores.memory import MemoryStore
-from receiver.web.direct_protocol import DirectCycle, DirectProtocol
+from receiver.web.direct_protocol import DirectProtocol
 from receiver.web.endpoint import WebhookEndpoint
 from receiver.web.health import Liveness
+from receiver.web.http_protocol import MAX_HEADERS, MAX_UNFRAMED_BYTES
 from receiver.web.intake import Authenticator, Intake
 from receiver.web.paths import EndpointPaths
 from receiver.web.reception import Reception
@@ -58,7 +60,13 @@ class Line:
         self.intake = Intake(log, gate, VirtualClock(NOON), max_body=1_000, max_in_flight=100_000)
         endpoint = WebhookEndpoint(self.intake, read_timeout=read_timeout, ack_deadline=ack_deadline)
         app = NeverFails(EndpointPaths({"/webhooks": endpoint, "/healthz": Liveness()}))
-        config = Config(app, interface="asgi3", lifespan="off", ws="none", log_config=None, access_log=False)
+        self.by_asgi = 0
+
+        async def counted(scope: Scope, receive: Receive, send: Send) -> None:
+            self.by_asgi += 1
+            await app(scope, receive, send)
+
+        config = Config(counted, interface="asgi3", lifespan="off", ws="none", log_config=None, access_log=False)
         self.protocol = DirectProtocol(config, ServerState(), {})
         self.protocol.read_seconds = LONG
         self.protocol.direct = lambda path: endpoint if direct and path == b"/webhooks" else None  # type: ignore[method-assign]
@@ -93,6 +101,7 @@ CHUNKED = b"Transfer-Encoding: chunked"
 PIECES = b"%x;ext=1\r\n%b\r\n3\r\n%b\r\n0\r\nX-Trailer: 1\r\n\r\n" % (len(BODY) - 3, BODY[:-3], BODY[-3:])
 UNSIGNED = b"POST /webhooks HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\n"
 LARGE = b"x" * 1_001
+LONG_BODY = body_of(webhookId="w-1", data=["x" * MAX_UNFRAMED_BYTES])
 OFFER = (b"Connection: Upgrade", b"Upgrade: h2c")
 SHAPES: dict[str, Sequence[bytes]] = {
     "one piece": [POST],
@@ -106,6 +115,11 @@ SHAPES: dict[str, Sequence[bytes]] = {
     "chunked": [head(framing=CHUNKED) + PIECES],
     "chunks in pieces": [head(framing=CHUNKED), *(PIECES[at : at + 7] for at in range(0, len(PIECES), 7))],
     "chunked, then another": [head(framing=CHUNKED) + PIECES + other(2)],
+    "as many headers as may be": [head(BODY, *[b"X-%d: 1" % number for number in range(MAX_HEADERS - 3)]) + BODY],
+    "a header too many": [head(BODY, *[b"X-%d: 1" % number for number in range(MAX_HEADERS - 2)]) + BODY],
+    "a header too many, then its body": [head(BODY, *[b"X: 1"] * (MAX_HEADERS - 2)), BODY],
+    "a head that is too long": [head(BODY, b"X: " + b"x" * MAX_UNFRAMED_BYTES) + BODY],
+    "a long first piece": [head(LONG_BODY) + LONG_BODY],
     "wrong chunk": [head(framing=CHUNKED) + b"zz\r\n"],
     "two lengths": [head(BODY, b"Content-Length: %d" % len(BODY)) + BODY],
     "length and chunked": [head(BODY, CHUNKED) + PIECES],
@@ -168,11 +182,26 @@ async def test_a_request_has_the_same_end_with_and_without_asgi(pieces: Sequence
 async def test_the_usual_requests_pass_asgi_by() -> None:
     """Otherwise the comparison above would compare ASGI with itself. Others between them do not."""
     line = Line(MemoryStore())
-    for request, passes_by in [(POST, True), (HEALTH, False), (other(2), True), (head(BODY, *OFFER) + BODY, False)]:
+    counts = []
+    for request in (POST, HEALTH, other(2), head(BODY, *OFFER) + BODY):
         await line.feed(request)
-        assert isinstance(line.protocol.cycle, DirectCycle) == passes_by
+        counts.append(line.by_asgi)
+
+    assert counts == [0, 1, 1, 2]
 
     assert line.statuses == [200] * 4
+    line.lose()
+
+
+@pytest.mark.parametrize("direct", [True, False])
+async def test_an_idle_connection_keeps_nothing_of_its_last_request(direct: bool) -> None:
+    """Anybody may open many connections and leave them idle."""
+    line = Line(MemoryStore(), direct=direct)
+    await line.feed(POST, UNSIGNED + b"abc", HEALTH)
+
+    assert line.statuses == [200, 401, 200]
+    assert line.protocol.headers == []
+    assert vars(line.protocol)["scope"] is vars(line.protocol)["cycle"] is None
     line.lose()
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import logging
+import tracemalloc
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
@@ -91,6 +92,30 @@ async def test_the_pieces_of_a_body_are_joined(pieces: Sequence[bytes]) -> None:
 
     assert answer.status == 200
     assert (await store.detail(DeliveryKey("w-1"))).body == BODY
+
+
+@pytest.mark.parametrize("length", [2, 700, 1_023, 1_024, 5_000])
+async def test_small_pieces_take_little_more_memory_than_the_body(length: int) -> None:
+    """Anybody may send chunks of two bytes: each alone would take twenty times as much."""
+    body = body_of(webhookId="w-1", data=[str(number) for number in range(20_000)])
+    store, answered = MemoryStore(), asyncio.Event()
+    app = endpoint(store, max_body=len(body), max_in_flight=len(body))
+    tracemalloc.start()
+    try:
+        reception = app.begin(
+            headers(body), dict(headers(body)), lambda _: answered.set(), client=None, target="/webhooks"
+        )
+        before, _ = tracemalloc.get_traced_memory()
+        for start in range(0, len(body), length):
+            reception.grow(body[start : start + length])
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    reception.complete()
+    await soon(answered.wait())
+
+    assert after - before < len(body) * 1.5
+    assert (await store.detail(DeliveryKey("w-1"))).body == body
 
 
 async def test_nothing_is_acknowledged_before_the_commit() -> None:

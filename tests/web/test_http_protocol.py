@@ -9,7 +9,7 @@ from uvicorn import Config
 from uvicorn.server import ServerState
 
 from receiver.signals import delivery_refused
-from receiver.web.http_protocol import BoundedProtocol
+from receiver.web.http_protocol import MAX_HEADERS, MAX_UNFRAMED_BYTES, BoundedProtocol
 from tests.doubles import LONG, eventually, soon, turns, watching
 from tests.web.transports import Notes
 
@@ -71,6 +71,27 @@ async def test_one_connection_can_carry_many_requests() -> None:
     connection.end()
 
 
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        (b"a: 1\r\n" * (MAX_HEADERS - 2), 200),
+        (b"a: 1\r\n" * (MAX_HEADERS - 1), 431),
+        (b"a: " + b"1" * (MAX_UNFRAMED_BYTES - 100) + b"\r\n", 200),
+        (b"a: " + b"1" * MAX_UNFRAMED_BYTES + b"\r\n", 431),
+    ],
+)
+async def test_a_head_that_is_too_large_is_answered(headers: bytes, status: int) -> None:
+    """The answer says what a request may have, and what had arrived is forgotten."""
+    connection = Connection()
+    await connection.feed(HEAD + headers + b"Content-Length: 0\r\n\r\n")
+    await eventually(lambda: b"\r\n\r\n" in connection.transport.written)
+
+    assert connection.transport.written.startswith(b"HTTP/1.1 %d " % status)
+    assert connection.transport.is_closing() == (status == 431)
+    assert connection.protocol.headers == []
+    connection.end()
+
+
 async def test_the_limit_on_headers_does_not_apply_to_bodies() -> None:
     """The endpoint has its own limit on bodies."""
     connection = Connection()
@@ -100,8 +121,9 @@ async def test_the_headers_of_many_requests_are_not_added() -> None:
         [HEAD + b"Transfer-Encoding: chunked\r\n\r\n1;"] + [b"x" * 1_000] * 70,
         [HEAD + b"Transfer-Encoding: chunked\r\n\r\n0\r\n"] + [b"X-Trailer: %s\r\n" % (b"x" * 1_000)] * 70,
         [b"POST /"] + [b"x" * 1_000] * 70,
+        [HEAD + b"a:\r\n" * 50] + [b"a:\r\n"] * 60,
     ],
-    ids=["many headers", "long header", "chunk extension", "trailers", "long path"],
+    ids=["long headers", "long header", "chunk extension", "trailers", "long path", "many headers"],
 )
 async def test_endless_headers_close_the_connection(pieces: list[bytes]) -> None:
     """The connection is closed before the headers fill the memory."""
