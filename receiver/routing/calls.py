@@ -67,7 +67,10 @@ def read_extras(handler: str, function: Callable[..., Any], *, batched: bool) ->
 def require_event(
     handler: str, function: Callable[..., Any], wanted: Sequence[EventChoice], *, batched: bool
 ) -> None:
-    """Refuse a function whose first parameter is annotated with another event than it is registered for."""
+    """Refuse a function whose first parameter is annotated with what it does not get.
+
+    That is another event than it is registered for, or a class of which no event, or no list of events, can be.
+    """
     parameters = parameters_of(function)
     if not parameters:
         return
@@ -78,6 +81,8 @@ def require_event(
             f"{handler}, parameter {parameters[0].name!r}: {annotated!r} cannot be resolved; "
             f"import it at run time too, not only for the type checker{did_you_mean(close)}"
         )
+    if typing.get_origin(annotated) is typing.Annotated:
+        annotated, *_ = typing.get_args(annotated)
     accepted = _events_in(annotated)
     if _is_list(annotated):
         accepted = [event for one in typing.get_args(annotated) for event in _events_in(one)]
@@ -86,6 +91,7 @@ def require_event(
     elif accepted and batched:
         raise HandlerError(f"{handler} has batch= and takes {annotated}: it gets a list, write list[...]")
     if not accepted:
+        _require_room_for(handler, annotated, wanted, batched=batched)
         return
     for one in wanted:
         classes = classes_of(one)
@@ -94,6 +100,27 @@ def require_event(
             shown, advice = _shown(one, other), f"; take {common_class(classes).__name__}" * isinstance(one, str)
             taken = annotated.__name__ if isinstance(annotated, type) else annotated
             raise HandlerError(f"{handler} is registered for {shown} and takes {taken}{advice}")
+
+
+def _require_room_for(handler: str, annotated: object, wanted: Sequence[EventChoice], *, batched: bool) -> None:
+    """Refuse an annotation that names no event class, if it leaves no room for one either."""
+    elements = typing.get_args(annotated) if batched and _is_list(annotated) else ()
+    if all(_excludes(list if batched else Event, one) for one in alternatives(annotated)) or (
+        elements and all(_excludes(Event, one) for element in elements for one in alternatives(element))
+    ):
+        event = common_class([one for choice in wanted for one in classes_of(choice)]).__name__
+        gets = f"a list of events: write list[{event}]" if batched else f"an event: write {event}"
+        taken = annotated.__name__ if isinstance(annotated, type) else annotated
+        raise HandlerError(f"{handler} takes {taken}, and its first parameter gets {gets}")
+
+
+def _excludes(given: type, annotation: object) -> bool:
+    """Tell whether nothing of the given class, nor of one below it, fits this annotation."""
+    plain = typing.get_origin(annotation) or annotation
+    try:
+        return not is_vague(plain) and isinstance(plain, type) and not issubclass(given, plain)
+    except TypeError:  # some protocols do not tell
+        return False
 
 
 def _shown(wanted: EventChoice, other: type[Event]) -> str:

@@ -2,9 +2,10 @@
 
 import functools
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from typing import Annotated, Any, NewType, Optional
+from typing import Annotated, Any, NewType, Optional, Protocol
 
 import pytest
+from pydantic import BaseModel
 
 from receiver.errors import HandlerError
 from receiver.events import CrawlPage, CrawlStarted, Event
@@ -15,6 +16,12 @@ from tests.routing.test_router import added, index, mistake
 
 class Pool:
     """A resource."""
+
+
+class WithType(Protocol):
+    """What every event has."""
+
+    type: str
 
 
 Other = NewType("Other", Pool)
@@ -136,6 +143,15 @@ def of_union(events: Iterable[CrawlPage | CrawlStarted]) -> None: ...
 def of_anything(events: Any) -> None: ...
 def of_bare_list(events: list) -> None: ...  # type: ignore[type-arg]
 def of_event(event: CrawlPage) -> None: ...
+def of_number(event: int) -> None: ...
+def of_context(event: Context | None) -> None: ...
+def of_mapping(event: dict[str, object]) -> None: ...
+def of_numbers(events: list[int]) -> None: ...
+def of_tuple(events: tuple[CrawlPage, ...]) -> None: ...
+def of_model(event: BaseModel) -> None: ...
+def of_either(event: BaseModel | int) -> None: ...
+def of_made(event: Annotated[CrawlPage, "a page"]) -> None: ...
+def of_protocol(event: WithType) -> None: ...
 def of_other_list(events: list[CrawlStarted]) -> None: ...
 def with_single_context(events: list[CrawlPage], ctx: Context) -> None: ...
 
@@ -159,6 +175,30 @@ def test_a_batch_is_taken_as_a_list(function: Any) -> None:
 def test_a_list_in_the_wrong_place_is_a_mistake(function: Any, options: Any, words: str) -> None:
     """So is a single event in the place of a list."""
     assert words in mistake(CrawlPage, function=function, **options)
+
+
+@pytest.mark.parametrize(
+    ("function", "options", "words"),
+    [
+        (of_number, {}, "takes int, and its first parameter gets an event: write CrawlPage"),
+        (of_context, {}, "gets an event: write CrawlPage"),
+        (of_mapping, {}, "takes dict[str, object], and its first parameter gets an event: write CrawlPage"),
+        (of_bare_list, {}, "takes list, and its first parameter gets an event: write CrawlPage"),
+        (of_number, {"batch": 4}, "gets a list of events: write list[CrawlPage]"),
+        (of_numbers, {"batch": 4}, "takes list[int], and its first parameter gets a list of events"),
+        (of_tuple, {"batch": 4}, "gets a list of events: write list[CrawlPage]"),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_an_annotation_that_no_event_fits_is_a_mistake(function: Any, options: Any, words: str) -> None:
+    """The error says what to write."""
+    assert words in mistake(CrawlPage, function=function, **options)
+
+
+@pytest.mark.parametrize("function", [of_model, of_either, of_made, of_protocol, index])
+def test_an_annotation_that_an_event_may_fit_is_right(function: Any) -> None:
+    """What cannot be told is no mistake."""
+    assert added(CrawlPage, function=function).batch is None
 
 
 # --- resources of routers
