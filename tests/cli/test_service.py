@@ -351,7 +351,7 @@ def test_a_monitor_is_run(answers: dict[str, tuple[int, Any]], capsys: pytest.Ca
 
     answers["POST /v2/monitor/mon-1/run"] = (409, {"success": False, "error": "Monitor is paused"})
     assert invoke("monitors", "run", "mon-1") == 1
-    assert "Monitor is paused: it is paused, runs already, or is over" in capsys.readouterr().err
+    assert "Monitor is paused: one that is paused has to be resumed" in capsys.readouterr().err
 
 
 def test_a_page_is_scraped_by_version_2(

@@ -21,8 +21,9 @@ _WHAT_TO_DO: Mapping[type[ServiceError], str] = {
     KeyRefused: "check RECEIVER_API_KEY against the keys of your account",
     PaymentRequired: "the account has not enough credits for this: buy some, or ask for less",
     Forbidden: "the service refuses this site, or your account does not have what was asked for",
-    NotFound: "your account has nothing there: a wrong id, or results that expired (they are kept for 24 hours)",
-    Conflict: "it is paused, runs already, or is over; look at it first",
+    NotFound: "nothing is there: a wrong id, results that expired (they are kept for 24 hours), or "
+    "RECEIVER_BASE_URL is not the address of the service's API",
+    Conflict: "one that is paused has to be resumed, one that runs has to end, and one that is over stays so",
     RateLimited: "the limits of your plan are reached: wait, and try again",
     ServerError: "the service has a fault: try again later",
 }
