@@ -115,8 +115,9 @@ class ConsoleApp:
 
     async def _http_error(self, request: Request, exc: Exception) -> Response:
         status = exc.status_code if isinstance(exc, HTTPException) else 500
-        text = "There is no such page." if status == 404 else str(getattr(exc, "detail", exc))
-        return self._error(request, text, status)
+        if status == 404 or (status == 405 and request.method == "GET"):  # an action has that path, and no page
+            return self._error(request, "There is no such page.", 404)
+        return self._error(request, str(getattr(exc, "detail", exc)), status)
 
     async def _no_store(self, request: Request, exc: Exception) -> Response:
         return self._error(request, f"The store cannot be used now: {exc}", 503)

@@ -42,7 +42,19 @@ async def test_an_empty_list_says_what_to_do_next(browser: Browser, opened: Open
     assert advice in await browser.page(path)
 
 
-@pytest.mark.parametrize("path", ["/nothing", "/deliveries/none", "/jobs/none", "/work-items/9", "/quarantine/9"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/nothing",
+        "/deliveries/none",
+        "/jobs/none",
+        "/work-items/9",
+        "/work-items/none",
+        "/quarantine/9",
+        "/handlers/none",
+        "/run-again",
+    ],
+)
 async def test_what_is_not_there_is_a_404_with_the_way_back(browser: Browser, opened: Opened, path: str) -> None:
     page = await browser.page(path, 404)
 

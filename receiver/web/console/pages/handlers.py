@@ -67,7 +67,8 @@ class HandlerPages:
         handlers = await self._reports()
         report = next((one for one in handlers if one.name == name), None)
         if report is None:
-            raise WrongFilter(f"no work item of a handler {name!r} is known")
+            text = f"No work item of a handler {name!r} is known."
+            return self._parts.pages.page(request, "error.html", {"text": text, "status": 404}, status=404)
         async with self._parts.access.reading() as reports:
             dead = [
                 one
