@@ -72,7 +72,9 @@ def export_env_file(env_file: Path = Path(".env")) -> None:
             os.environ.setdefault(name, value)
 
 
-def refuse_unknown_names(values: Mapping[str, Any], known: Sequence[str], env_file: Path | None) -> None:
+def refuse_unknown_names(
+    values: Mapping[str, Any], known: Sequence[str], env_file: Path | None, environment: Mapping[str, str]
+) -> None:
     """Raise ConfigurationError for an unknown name in the arguments, the environment or the `.env` file.
 
     `known` are the names of all settings. The error names all unknown ones. To ignore one could leave
@@ -83,7 +85,7 @@ def refuse_unknown_names(values: Mapping[str, Any], known: Sequence[str], env_fi
         if not name.startswith("_"):  # pydantic's own arguments, such as _env_file
             unknown += _unknown(name, prefix="", origin="the arguments", known=known)
     variables = [name.upper() for name in known]
-    for name, value in os.environ.items():
+    for name, value in environment.items():
         own = name.upper().removeprefix(PREFIX)
         if name.upper().startswith(PREFIX) and not _NAMES_OF_OTHERS.fullmatch(own) and not _is_link(own, value):
             unknown += _unknown(name, prefix=PREFIX, origin="the environment", known=variables)

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, ValidationError, field_serializer, model_validator
@@ -61,6 +61,8 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(
         env_prefix=PREFIX, env_file=".env", env_file_encoding="utf-8", extra="ignore", frozen=True
     )
+
+    _reads_environment: ClassVar[bool] = True
 
     store: str = Field(
         "sqlite:///receiver.db",
@@ -166,7 +168,8 @@ class Settings(BaseSettings):
     def __init__(self, **values: Any) -> None:
         given = values.get("_env_file", self.model_config["env_file"])
         env_file = None if given is None else Path(given)
-        refuse_unknown_names(values, list(type(self).model_fields), env_file)
+        environment = os.environ if self._reads_environment else {}
+        refuse_unknown_names(values, list(type(self).model_fields), env_file, environment)
         try:
             super().__init__(**values)
         except ValidationError as exc:
@@ -243,6 +246,8 @@ class Settings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Put `PORT` and `DATABASE_URL` of the platform last: they apply if nothing else is set."""
+        if not cls._reads_environment:
+            return (init_settings,)
         environment = WithoutLinks(settings_cls, env_settings)
         return init_settings, environment, dotenv_settings, PlatformSource(settings_cls)
 
@@ -370,6 +375,15 @@ class Settings(BaseSettings):
             f"no {PREFIX}SECRETS and no {PREFIX}TOKENS are set, so anybody could send deliveries: "
             f"set {PREFIX}SECRETS to the webhook secret of your account, or set {PREFIX}ALLOW_UNSIGNED=true"
         )
+
+
+class GivenSettings(Settings):
+    """Settings that have only given values and defaults: they read no environment and no file."""
+
+    _reads_environment: ClassVar[bool] = False
+
+    def __init__(self, **values: Any) -> None:
+        super().__init__(**values | {"_env_file": None})
 
 
 def _reasons(error: ValidationError) -> dict[str, str]:

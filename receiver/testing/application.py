@@ -13,7 +13,7 @@ from receiver.core.ports.reports import Reports
 from receiver.core.work import WorkDetail, WorkFilter
 from receiver.routing import Router
 from receiver.routing.context import Clients
-from receiver.settings import Settings
+from receiver.settings import GivenSettings, Settings
 from receiver.stores import open_store
 from receiver.testing.clock import SteppedClock
 from receiver.testing.work import Work
@@ -53,19 +53,13 @@ class RunningReceiver:
 
 
 def settings_for_test(folder: Path, **values: Any) -> Settings:
-    """Return settings for a test: a store in this folder, one secret, and nothing of this machine's own.
+    """Return settings for a test: a store in this folder, one secret, these values, and otherwise the defaults.
 
+    Nothing comes from the environment or from a `.env` file.
     With `store="memory://"` the store is in memory instead, which is faster and leaves no files.
     """
-    ours = {
-        "store": f"sqlite:///{folder / 'receiver.db'}",
-        "secrets": (SECRET,),
-        "tokens": (),
-        "token_header": None,
-        "path": "/webhooks",
-        "metrics": False,
-    }
-    return Settings(_env_file=None, **(ours | values))
+    ours = {"store": f"sqlite:///{folder / 'receiver.db'}", "secrets": (SECRET,)}
+    return GivenSettings(**(ours | values))
 
 
 @asynccontextmanager

@@ -27,10 +27,10 @@ from receiver.worker.lanes import lane_of
 from receiver.worker.parent_death import end_after_parent
 from receiver.worker.process_messages import (
     SIZE,
-    Call,
     CallDone,
     CallStarted,
     FunctionCall,
+    NumberedCall,
     RoutingCall,
     read_message,
     write_message,
@@ -56,16 +56,35 @@ def main(level: str, log_format: str, descriptor: str) -> None:
             answer(messages.get(), lambda message: worker.sendall(write_message(message)))
 
 
-def answer(call: Call, send: Callable[[CallStarted | CallDone], None]) -> None:
-    """Run a call and send its result or its exception."""
+def answer(numbered: NumberedCall, send: Callable[[CallStarted | CallDone], None]) -> None:
+    """Run a call and send its result or its exception.
+
+    If the function forks, its result is what it returns in this process. The copy of the process ends where the
+    function ends in it: with the exit code of its SystemExit, with 1 after another error, and otherwise with 0.
+    """
+    process, number, call = os.getpid(), numbered.number, numbered.call
+    raised, exit_code = None, 0
     try:
         run = _function(call) if isinstance(call, FunctionCall) else _routing(call)
-        send(CallStarted())
+        _end_copy_of(process, 0)  # the import of a module may fork too
+        send(CallStarted(number))
         run()
     except BaseException as exc:
-        send(CallDone(Raised.of(exc)))
-    else:
-        send(CallDone(None))
+        raised, exit_code = Raised.of(exc), _exit_code(exc)
+    _end_copy_of(process, exit_code)
+    send(CallDone(number, raised))
+
+
+def _end_copy_of(process: int, exit_code: int) -> None:
+    """End this process if it is a fork of `process`: it would answer for it, and wait for calls that never come."""
+    if os.getpid() != process:
+        os._exit(exit_code)  # finalizers of the process would delete its files
+
+
+def _exit_code(error: BaseException) -> int:
+    """Return the exit code of a program that ends with this error (https://docs.python.org/3/library/sys.html)."""
+    code = error.code if isinstance(error, SystemExit) else 1
+    return code & 0xFF if isinstance(code, int) else int(code is not None)
 
 
 def _function(call: FunctionCall) -> Callable[[], object]:

@@ -54,18 +54,29 @@ Call = FunctionCall | RoutingCall
 
 
 @dataclass(frozen=True, slots=True)
+class NumberedCall:
+    """To a process: make this call. Every answer to it has its number, which no other call of the process has."""
+
+    number: int
+    call: Call
+
+
+@dataclass(frozen=True, slots=True)
 class CallStarted:
     """From a process: the function has been found and is called now."""
+
+    number: int
 
 
 @dataclass(frozen=True, slots=True)
 class CallDone:
     """From a process: the function has returned or raised."""
 
+    number: int
     raised: Raised | None
 
 
-def write_message(message: Paths | Call | CallStarted | CallDone) -> bytes:
+def write_message(message: Paths | NumberedCall | CallStarted | CallDone) -> bytes:
     """Return the bytes of a message, with its size in front."""
     content = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
     return SIZE.pack(len(content)) + content

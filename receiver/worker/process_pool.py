@@ -17,6 +17,7 @@ from receiver.worker.process_messages import (
     Call,
     CallDone,
     CallStarted,
+    NumberedCall,
     Paths,
     read_message,
     write_message,
@@ -25,6 +26,11 @@ from receiver.worker.process_messages import (
 START_LIMIT = timedelta(minutes=5)
 """For a process to start and to import the function; the first import of a large library takes long."""
 _REAP_SECONDS = 1
+_CONFUSED = "answered another call, so it was killed"
+
+
+class _WrongAnswer(Exception):
+    """A process sent what does not answer its call, so nothing tells what has become of the call."""
 
 
 class Processes:
@@ -50,7 +56,8 @@ class Processes:
         """Make a call, report when the function starts, and return when it has returned.
 
         Raises RaisedElsewhere if it raised, ProcessDied if its process did not survive it, and NoProcess if no
-        process came to run it. If a call is cancelled, its process is killed, whatever the function is doing.
+        process came to run it. If a call is cancelled, its process is killed, whatever the function is doing. So is
+        a process that answers another call than its own; it counts as dead.
         """
         async with self._slots:
             child = await self._take()
@@ -95,6 +102,7 @@ class _Child:
         self._process = process
         self._reader = reader
         self._writer = writer
+        self._number = 0
         # A program that the function has started may keep the socket open after the process has died.
         self.ended = asyncio.create_task(process.wait())
         self.ended.add_done_callback(lambda _: writer.transport.abort())
@@ -127,9 +135,10 @@ class _Child:
     async def run(self, call: Call, started: Callable[[], None], clock: Clock) -> Raised | None:
         """Make a call and return a description of what the function raised, or None."""
         ran = False
+        self._number += 1
         try:
             async with time_limit(clock, START_LIMIT) as limit:
-                self._writer.write(write_message(call))
+                self._writer.write(write_message(NumberedCall(self._number, call)))
                 await self._writer.drain()
                 answer = await self._receive()
                 if isinstance(answer, CallStarted):
@@ -137,8 +146,10 @@ class _Child:
             if isinstance(answer, CallStarted):
                 ran = True
                 answer = await self._receive()
-        except (asyncio.IncompleteReadError, ConnectionError):
-            how = await self._how_it_ended()
+            if not isinstance(answer, CallDone):
+                raise _WrongAnswer
+        except (asyncio.IncompleteReadError, ConnectionError, _WrongAnswer) as exc:
+            how = _CONFUSED if isinstance(exc, _WrongAnswer) else await self._how_it_ended()
             if not ran:
                 raise NoProcess(f"the one that was to run it {how}") from None
             raise ProcessDied(f"the process that ran it {how}") from None
@@ -146,7 +157,7 @@ class _Child:
             if limit.expired():
                 raise NoProcess(f"none had imported it after {START_LIMIT}") from None
             raise
-        return answer.raised if isinstance(answer, CallDone) else None
+        return answer.raised
 
     def kill(self) -> None:
         """Kill it at once, with all programs that it has started."""
@@ -158,6 +169,8 @@ class _Child:
     async def _receive(self) -> CallStarted | CallDone:
         (size,) = SIZE.unpack(await self._reader.readexactly(SIZE.size))
         message: CallStarted | CallDone = read_message(await self._reader.readexactly(size))
+        if message.number != self._number:
+            raise _WrongAnswer  # what a function has forked may answer for it later
         return message
 
     async def _how_it_ended(self) -> str:

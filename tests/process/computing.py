@@ -57,6 +57,18 @@ def die(event: Event) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def fork(event: Event) -> None:
+    """Fork, end in the copy as the event says, and write down the exit code of the copy."""
+    copy = os.fork()
+    if copy:
+        status = os.waitpid(copy, 0)[1]
+        _write(event, f"{os.getpid()} {os.waitstatus_to_exitcode(status)}\n")
+    elif event.metadata["how"] == "exit":
+        sys.exit(3)
+    elif event.metadata["how"] == "raise":
+        raise ValueError("in the copy")
+
+
 def shout(event: Event) -> None:
     """Write to standard output, which is not the way back to the worker."""
     sys.stdout.write("x" * 100_000)

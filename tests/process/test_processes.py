@@ -1,6 +1,7 @@
 """Functions in processes of their own: called, failed, killed, and never left behind."""
 
 import asyncio
+import json
 import os
 import signal
 import sys
@@ -19,6 +20,7 @@ from receiver.core.rules import Died, Failed, Refused, Succeeded
 from receiver.core.types import AttemptOutcome, HandlerName, Trigger
 from receiver.routing import Router
 from receiver.worker.attempts import Claimed, Ended
+from receiver.worker.process_messages import RoutingCall
 from receiver.worker.process_pool import Processes
 from receiver.worker.runner import Runner
 from tests.doubles import Inline, body_of, delivery, eventually, soon
@@ -154,6 +156,79 @@ async def test_a_process_that_died_between_two_calls_is_replaced(bench: PoolBenc
     await eventually(lambda: not bench.processes._idle[0].lives)
 
     assert (await bench.run(computing.note)).result == Succeeded()
+
+
+@pytest.mark.parametrize(("how", "exit_code"), [("return", "0"), ("exit", "3"), ("raise", "1")], ids=str)
+async def test_the_copy_of_a_function_that_forks_ends_and_says_nothing(
+    bench: PoolBench, how: str, exit_code: str
+) -> None:
+    """The results of this call and of the next ones are those of their functions."""
+    first = await bench.run(computing.fork, how=how)
+    second = await bench.run(computing.fail, error="own")
+    third = await bench.run(computing.note)
+
+    assert [end.result for end in (first, second, third)] == [Succeeded(), Failed(), Succeeded()]
+    assert second.attempt.error == "OwnError: 1 and 2"
+    (process, code), (same, _) = bench.notes()
+    assert code == exit_code
+    assert process == same
+
+
+async def test_the_copy_that_an_import_makes_calls_no_function(bench: PoolBench) -> None:
+    """Nor does it say that it does."""
+    folder = bench.file.parent
+    (folder / "forks_at_import.py").write_text(
+        "import os\nfrom receiver import Router\nos.fork()\nrouter = Router()"
+    )
+    started: list[int] = []
+    for _ in range(2):
+        call = RoutingCall("forks_at_import:router", str(folder), (), ())
+        await soon(bench.processes.run(call, lambda: started.append(1)))
+
+    assert started == [1, 1]
+
+
+ANSWERING = """
+import json, socket, sys
+from receiver.worker.process_messages import SIZE, CallDone, CallStarted, write_message
+
+worker = socket.socket(fileno=int(sys.argv[2]))
+incoming = worker.makefile("rb")
+for _ in ("paths", "call"):
+    incoming.read(*SIZE.unpack(incoming.read(SIZE.size)))
+for kind, number in json.loads(sys.argv[1]):
+    worker.sendall(write_message(CallStarted(number) if kind == "started" else CallDone(number, None)))
+incoming.read()
+"""
+STARTED, DONE = ("started", 1), ("done", 1)
+WRONG = "answered another call, so it was killed"
+DIED, NOT_RUN = f"ProcessDied: the process that ran it {WRONG}", f"NoProcess: the one that was to run it {WRONG}"
+
+
+@pytest.mark.parametrize(
+    ("answers", "ends"),
+    [
+        (
+            [STARTED, DONE, DONE],
+            [(Succeeded(), None), (Failed(), NOT_RUN)],
+        ),
+        ([STARTED, ("done", 0)], [(Died(), DIED)]),
+        ([STARTED, STARTED], [(Died(), DIED)]),
+        ([("started", 0)], [(Failed(), NOT_RUN)]),
+    ],
+    ids=["one too many", "of another call", "started twice", "another one started"],
+)
+async def test_an_answer_to_another_call_is_no_result(
+    bench: PoolBench, answers: list[tuple[str, int]], ends: list[tuple[object, str | None]]
+) -> None:
+    """Nobody knows what such a process does, so it is killed."""
+    command = (sys.executable, "-P", "-c", ANSWERING, json.dumps(answers))
+    processes = Processes(SystemClock(), command, size=1)
+    bench.runner = Runner(SystemClock(), Inline(), processes=processes)
+    found = [await bench.run(computing.note) for _ in ends]
+
+    assert [(end.result, end.attempt.error) for end in found] == ends
+    await eventually(lambda: not processes._all)
 
 
 async def test_a_function_past_its_timeout_is_killed(bench: PoolBench) -> None:

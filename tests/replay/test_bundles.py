@@ -21,15 +21,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from receiver.core.deliveries import Delivery
-from receiver.core.types import DeliveryKey
+from receiver.core.types import DeliveryKey, HandlerName
 from receiver.errors import NoBundle, ReceiverError
 from receiver.replay.bundles.format import MAX_DUPLICATES, VERSION, Header, longest_line
 from receiver.replay.bundles.lines import Damage
 from receiver.replay.bundles.reading import Bundle, Entry, read_bundle
 from receiver.replay.bundles.writing import BundleWriter
+from receiver.worker.schedules import run_delivery
 from tests.doubles import NOON, delivery
 
 MAX_BODY = 2**20
+RUN = "every:h.tick:2026-08-04T12:00:00Z"
 ODD_BODIES = {
     "empty": b"",
     "NUL": b"\0",
@@ -237,6 +239,8 @@ def changed(number: int, **fields: Any) -> bytes:
         ({"sha256": "0" * 64}, "its body does not have the SHA-256 of the line"),
         ({"id": "another"}, "its id matches neither its body nor its webhook_id"),
         ({"id": "sha256:" + "0" * 64}, "its id matches neither its body nor its webhook_id"),
+        ({"id": RUN, "webhook_id": RUN}, "its id is that of a scheduled run: each store makes its own"),
+        ({"id": RUN}, "its id is that of a scheduled run: each store makes its own"),
         ({"id": "a b", "webhook_id": "a b"}, "its id matches neither its body nor its webhook_id"),
         ({"id": 5}, "id: write a text"),
         ({"type": ""}, "type, job_id or webhook_id has control characters, is empty, or is too long"),
@@ -271,6 +275,17 @@ def test_a_changed_line_is_reported_and_the_others_are_read(fields: dict[str, An
     assert keys(found) == ["k0", "k2"]
     assert [one.line for one in damages] == [3]
     assert damages[0].reason.startswith(reason)
+
+
+def test_an_exported_run_can_be_looked_at_and_is_not_read() -> None:
+    """A store that had its id would leave the run of that moment out."""
+    bundle = bundled([(run_delivery(HandlerName("h.tick"), NOON, NOON), 0), *some(1)])
+    found, damages = read(bundle)
+
+    VALIDATOR.validate(lines(bundle)[1])
+    assert lines(bundle)[1]["id"] == RUN
+    assert keys(found) == ["k0"]
+    assert [one.line for one in damages] == [2]
 
 
 def test_unknown_fields_are_ignored() -> None:

@@ -33,7 +33,7 @@ from receiver.signals.traces.switch import switch_on
 from receiver.testing import RunningEmulator, RunningReceiver, SteppedClock, open_receiver, settings_for_test
 from receiver.testing.application import SECRET
 from receiver.worker.child import answer
-from receiver.worker.process_messages import FunctionCall
+from receiver.worker.process_messages import FunctionCall, NumberedCall
 from tests.doubles import BrokenLog, body_of, delivery, turns
 from tests.signals.process_handler import traced_in_process
 from tests.web.parts import intake
@@ -241,7 +241,8 @@ def test_a_function_in_another_process_is_part_of_the_trace(spans: InMemorySpanE
     source = StoredDelivery(1, 0, delivery())
     name = traced_in_process.__qualname__
     answers: list[object] = []
-    answer(FunctionCall(traced_in_process.__module__, name, False, (source,), {}, INCOMING), answers.append)
+    call = FunctionCall(traced_in_process.__module__, name, False, (source,), {}, INCOMING)
+    answer(NumberedCall(1, call), answers.append)
 
     [own] = named(spans, "in process")
     assert parent_of(own) == int(PARENT, 16)

@@ -19,6 +19,7 @@ from receiver.cli.common.store import open_reports
 from receiver.core.deliveries import DeliveryFilter
 from receiver.core.durations import MICROSECOND
 from receiver.core.ports.reports import Reports
+from receiver.errors import ConfigurationError
 from receiver.service.schedule import State
 from receiver.service.sender import Sender
 from receiver.service.simulator.run import simulate
@@ -194,6 +195,22 @@ async def test_a_late_answer_makes_the_retry_a_duplicate(
 
     assert [one.result.answer for one in sent.attempts] == ["no answer", "duplicate"]
     assert sent.state is State.DELIVERED
+
+
+def test_the_settings_of_a_test_read_no_environment_and_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither values nor mistakes: what a developer has set up must not change a test."""
+    monkeypatch.chdir(tmp_path)
+    expected = dict(settings_for_test(tmp_path, max_body="1MB"))
+    Path(".env").write_text("RECEIVER_LEASE=5s\nRECEIVER_NONE=1\n")
+    for name, value in (("MAX_BODY", "2MB"), ("SEARCH", "true"), ("PROT", "1"), ("ALERT_SECRET", "x")):
+        monkeypatch.setenv(f"RECEIVER_{name}", value)
+    monkeypatch.setenv("PORT", "9")
+
+    assert dict(settings_for_test(tmp_path, max_body="1MB")) == expected
+    with pytest.raises(ConfigurationError, match="unknown setting max_bdy in the arguments"):
+        settings_for_test(tmp_path, max_bdy="1MB")
 
 
 async def test_a_static_header_is_sent_when_that_is_configured(tmp_path: Path, clock: SteppedClock) -> None:

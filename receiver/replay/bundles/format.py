@@ -26,6 +26,7 @@ from pydantic_core import PydanticCustomError, to_json
 from receiver.core.deliveries import Delivery
 from receiver.core.envelope import PLAIN_ID, readable
 from receiver.core.refusals import plain_reason
+from receiver.core.run_names import RUN_KEY_PREFIX
 from receiver.core.types import DeliveryKey
 from receiver.errors import NoBundle
 
@@ -138,7 +139,8 @@ def parse_header(line: bytes) -> Header:
 def parse_delivery(line: bytes) -> tuple[Delivery, int]:
     """Return the delivery of a line and its duplicates, or raise NoDelivery.
 
-    The delivery is as it was stored: its body has the SHA-256 of the line, and its id matches.
+    The delivery is as it was stored: its body has the SHA-256 of the line, and its id matches. It is no scheduled
+    run.
     """
     try:
         fields = _Line.model_validate_json(line)
@@ -188,7 +190,12 @@ def _body(fields: _Line) -> bytes:
 
 
 def _check(fields: _Line, digest: str) -> None:
-    """Raise NoDelivery for values that no store has: other programs write bundles too, and people edit them."""
+    """Raise NoDelivery for values that no store has: other programs write bundles too, and people edit them.
+
+    No scheduled run is read either: a store that had its id would never make that run itself.
+    """
+    if fields.id.startswith(RUN_KEY_PREFIX):
+        raise NoDelivery("its id is that of a scheduled run: each store makes its own, and takes none from a file")
     if fields.id.startswith(_SHA256):
         fits = fields.redacted or fields.id == _SHA256 + digest
     else:

@@ -156,7 +156,7 @@ class AsyncClient:
 
     async def send(self, call: ServiceCall[T]) -> T:
         """Make a call, repeat it if necessary, and return its result."""
-        steps: Script[T] = call_steps(call, self._patience, key=self._key, now=self._clock.now, rng=self._rng)
+        steps: Script[T] = call_steps(call, self._patience, key=self._key, clock=self._clock, rng=self._rng)
         step = next(steps)
         try:
             while True:
@@ -279,7 +279,7 @@ class Client:
         """
         with self._places:
             try:
-                with self._deadlines.until(self._clock.now() + GET_WITHIN):
+                with self._deadlines.within(GET_WITHIN):
                     asked = self.http.build_request("GET", path, params=params)
                     with call_span(asked.method, str(asked.url), asked.headers) as span:
                         response = self.http.send(asked)
@@ -291,7 +291,7 @@ class Client:
 
     def send(self, call: ServiceCall[T]) -> T:
         """Make a call, repeat it if necessary, and return its result."""
-        steps: Script[T] = call_steps(call, self._patience, key=self._key, now=self._clock.now, rng=self._rng)
+        steps: Script[T] = call_steps(call, self._patience, key=self._key, clock=self._clock, rng=self._rng)
         step = next(steps)
         try:
             while True:
@@ -308,7 +308,7 @@ class Client:
         with self._places:
             body = Body(call)
             try:
-                with self._deadlines.until(self._clock.now() + call.answered_within):
+                with self._deadlines.within(call.answered_within):
                     asked = request(self.http, call)
                     with call_span(asked.method, str(asked.url), asked.headers) as span:
                         response = self.http.send(asked, stream=True)

@@ -4,7 +4,7 @@ import functools
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import timedelta
 from typing import Any
 
 import httpx
@@ -28,9 +28,12 @@ class CallDeadlines:
         self._call = threading.local()
 
     @contextmanager
-    def until(self, moment: datetime) -> Iterator[None]:
-        """Limit what this thread reads and writes in the block. At the moment it raises TimeoutError."""
-        self._call.until = moment
+    def within(self, duration: timedelta) -> Iterator[None]:
+        """Limit what this thread reads and writes in the block: after the duration it raises TimeoutError.
+
+        It does not matter whether somebody sets the clock meanwhile.
+        """
+        self._call.until = self._clock.steady() + duration
         try:
             yield
         finally:
@@ -59,7 +62,7 @@ class CallDeadlines:
         until = getattr(self._call, "until", None)
         if until is None:
             return timeout
-        left: float = (until - self._clock.now()).total_seconds()
+        left: float = (until - self._clock.steady()).total_seconds()
         if left <= 0:
             raise TimeoutError
         return left if timeout is None else min(left, timeout)

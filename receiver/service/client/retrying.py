@@ -5,13 +5,14 @@ raises.
 """
 
 import random
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from pydantic import SecretStr
 
+from receiver.core.clock import Clock
 from receiver.core.retries import RetrySchedule
 from receiver.errors import (
     Conflict,
@@ -61,26 +62,26 @@ Script = Generator[CallAttempt | Pause, ServiceResponse | ServiceError | None, T
 
 
 def call_steps(
-    call: ServiceCall[T], patience: RetryPolicy, *, key: SecretStr, now: Callable[[], datetime], rng: random.Random
+    call: ServiceCall[T], patience: RetryPolicy, *, key: SecretStr, clock: Clock, rng: random.Random
 ) -> Script[T]:
     """Yield the steps until the call has succeeded or finally failed.
 
     A call is made again if it was certainly not carried out (no connection, 429). After a lost or broken answer,
     408 or 5xx it is made again only if it is repeatable.
     """
-    started = now()
+    started = clock.steady()
     maybe_done = False
     failed = 0
     while True:
         came = yield CallAttempt()
         try:
-            return _result(call, came, key, now())
+            return _result(call, came, key, clock.now())
         except ServiceError as error:
             failed += 1
             if maybe_done and isinstance(error, Conflict):
                 raise _already_started(error) from None
-            duration = _pause_after(error, call, patience, failed, now(), rng)
-            if duration is None or now() + duration > started + patience.budget:
+            duration = _pause_after(error, call, patience, failed, clock.now(), rng)
+            if duration is None or clock.steady() + duration > started + patience.budget:
                 raise
             maybe_done = maybe_done or not _surely_not_done(error)
         yield Pause(duration)

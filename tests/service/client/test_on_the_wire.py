@@ -43,16 +43,23 @@ class Both:
 
     def pass_time(self, duration: timedelta) -> None:
         """Move the clock, from the thread of a server."""
+        self._move(lambda: self.clock.advance(duration))
+
+    def set_clock(self, duration: timedelta) -> None:
+        """Set the wall clock forward, from the thread of a server."""
+        self._move(lambda: self.clock.jump(duration))
+
+    def _move(self, move: Callable[[], None]) -> None:
         moved = threading.Event()
 
-        def move() -> None:
-            self.clock.advance(duration)
+        def move_and_tell() -> None:
+            move()
             moved.set()
 
         if self.kind == "async":
-            self.loop.call_soon_threadsafe(move)
+            self.loop.call_soon_threadsafe(move_and_tell)
         else:
-            move()
+            move_and_tell()
         assert moved.wait(LONG)
 
     async def send(self, address: str, call: ServiceCall[Any], *, patience: RetryPolicy = DEFAULT_PATIENCE) -> Any:
@@ -206,6 +213,19 @@ async def test_a_deadline_is_that_of_the_call_and_not_of_its_connection(both: Bo
         assert len(await both.send_all(stub.address, [crawl_status("1")] * 3)) == 3
 
     assert len({id(one.handler) for one in stub.connections}) == 1
+
+
+async def test_the_time_of_a_call_is_the_same_when_somebody_sets_the_clock(both: Both) -> None:
+    """The service may have started a job, so the call must not fail. The answer is too long for one read."""
+    long = DONE | {"data": [{"markdown": "x" * 500_000}]}
+
+    def set_clock(connection: Connection) -> None:
+        both.set_clock(timedelta(minutes=10))
+        connection.answer(200, long)
+
+    with serving(set_clock) as stub:
+        assert (await both.send(stub.address, crawl_status("1"), patience=ONCE)).finished
+        assert (await both.get(stub.address, "/v2/any")).json() == long
 
 
 @pytest.mark.parametrize("coding", ["gzip, gzip", "GZIP,identity,deflate", "br", "zstd", "x-own"])

@@ -240,6 +240,20 @@ async def test_a_wait_beyond_the_budget_raises_at_once(caller: Caller, service: 
     assert caught.value.retry_after == timedelta(seconds=54)
 
 
+async def test_the_budget_is_the_same_when_somebody_sets_the_clock(caller: Caller, service: Service) -> None:
+    """Forward or back: it is how long a call may take, not until when."""
+
+    def jumping(request: httpx.Request) -> httpx.Response:
+        caller.clock.jump(timedelta(minutes=10 if len(service.requests) == 1 else -20))
+        return said(429, error="retry after 30s")
+
+    service.replies = [jumping]
+    with pytest.raises(RateLimited):
+        await caller.call("crawl", PAGE)
+
+    assert len(service.requests) == 3
+
+
 async def test_the_error_for_a_big_pdf_says_when_it_is_ready(caller: Caller, service: Service) -> None:
     """A scrape is not repeated by itself, but the caller knows how long to wait."""
     service.replies = [said(408, code="SCRAPE_TIMEOUT", details={"retryAfterSeconds": 40})]
@@ -256,15 +270,15 @@ def steps_of(
     call: ServiceCall[Any], patience: RetryPolicy, outcomes: list[ServiceResponse | ServiceError]
 ) -> tuple[list[Any], Any]:
     """Carry out the steps on a clock that their pauses move; return the steps, and the result or error."""
-    now = NOON
+    clock = VirtualClock(NOON)
     acted: list[Any] = []
-    steps = call_steps(call, patience, key=SecretStr("k"), now=lambda: now, rng=random.Random(1))
+    steps = call_steps(call, patience, key=SecretStr("k"), clock=clock, rng=random.Random(1))
     step: Any = next(steps)
     try:
         while True:
             acted.append(step)
             if isinstance(step, Pause):
-                now += step.duration
+                clock.advance(step.duration)
                 step = next(steps)
             else:
                 step = steps.send(outcomes.pop(0))
