@@ -2,15 +2,21 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
 
 from receiver.cli.common.exit_codes import FAILED, INTERRUPTED, OK, exit_code
 from receiver.cli.common.lazy_group import LazyGroup
-from receiver.cli.common.stdout import StdoutFailed, drop_stdout, guard_stdout, open_standard_files
+from receiver.cli.common.stdout import (
+    StdoutClosed,
+    StdoutFailed,
+    drop_stdout,
+    guard_stderr,
+    guard_stdout,
+    open_standard_files,
+)
 from receiver.errors import ReceiverError
 
 _COMMANDS = {
@@ -53,26 +59,15 @@ _WRITING = frozenset({"--enqueue", "--record"})
 _NICENESS = 10
 
 
-@contextmanager
-def _done_when_output_closes() -> Iterator[None]:
-    """End the command with exit code 0 when its output is closed; click alone would end it with 1."""
-    try:
-        yield
-    except BrokenPipeError:
-        drop_stdout()
-        raise click.exceptions.Exit(OK) from None
-
-
 class _Receiver(LazyGroup):
-    """The group of all commands, which ends them as done when the reader of their output has gone."""
-
-    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
-        with _done_when_output_closes():
-            return super().make_context(*args, **kwargs)
+    """The group of all commands."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        with _done_when_output_closes():
+        """Run a command. A broken pipe, such as a file that is one, is an error: click would end without a word."""
+        try:
             return super().invoke(ctx)
+        except BrokenPipeError as exc:
+            raise ReceiverError(f"the reader of a pipe has gone: {exc.strerror or exc}") from exc
 
 
 @click.group(cls=_Receiver, subcommands=_COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
@@ -85,6 +80,7 @@ def main() -> None:
     """Run the command line and leave with its exit code."""
     open_standard_files()
     guard_stdout()
+    guard_stderr()
     if _gives_way(sys.argv[1:]):
         os.nice(_NICENESS)
     sys.exit(run(receiver.main))
@@ -109,7 +105,7 @@ def run(command: Callable[..., Any], *args: Any, **kwargs: Any) -> int:
     try:
         code = _run(command, *args, **kwargs)
         sys.stdout.flush()
-    except BrokenPipeError:
+    except StdoutClosed:
         drop_stdout()
         return OK
     except StdoutFailed as exc:

@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
 from typing import Any, TextIO
 
+from receiver.core.descriptors import write_some
 from receiver.core.log_lines import ConsoleFormatter, EventText, JsonFormatter, add_attempt, event_log
 
 log = event_log(__name__)
@@ -202,9 +203,7 @@ class BackgroundHandler(logging.Handler):
         # (CPython, Modules/_io/bufferedio.c, _enter_buffered_busy).
         while piece:
             try:
-                piece = piece[os.write(self._descriptor, piece) :]
-            except BlockingIOError:  # another program has made the pipe it shares with us non-blocking
-                select.select((), (self._descriptor,), ())
+                piece = piece[write_some(self._descriptor, piece) :]
             except OSError:
                 return  # the reader is gone or the disk full, and there is nowhere to say so
 

@@ -10,7 +10,7 @@ import click
 
 from receiver.cli.common.output import flush, note, write_line
 from receiver.cli.common.progress import progress
-from receiver.cli.common.stdout import drop_stdout
+from receiver.cli.common.stdout import StdoutClosed, drop_stdout
 from receiver.core.clock import local_time
 from receiver.core.text import counted, escape_controls
 
@@ -43,7 +43,7 @@ def say(line: str) -> None:
     try:
         write_line(line)
         flush()
-    except BrokenPipeError:
+    except StdoutClosed:
         drop_stdout()
 
 

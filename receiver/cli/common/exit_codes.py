@@ -6,7 +6,7 @@ OK, FAILED, WRONG_USE, STORE_UNREACHABLE = 0, 1, 2, 3
 INTERRUPTED = 130
 """128 and the number of SIGINT, as in shells."""
 MEANINGS = {
-    OK: "Done. Also if the reader of the output went away.",
+    OK: "Done. Also if the reader of standard output went away.",
     FAILED: "Something failed: a handler in a replay, a check, a call of the service, or writing the output.",
     WRONG_USE: "Wrong use: an unknown option, a wrong value, a wrong setting, a wrong handler.",
     STORE_UNREACHABLE: "The store cannot be reached, or the database cannot be used.",

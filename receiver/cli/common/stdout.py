@@ -1,14 +1,23 @@
-"""A standard output whose failures differ from those of other files."""
+"""A standard output whose failures differ from those of other files, and a standard error that has none."""
 
 import io
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
+
+from receiver.core.descriptors import write_some
 
 
 class StdoutFailed(OSError):
-    """Standard output cannot be written, as on a full disk. A closed pipe is still a BrokenPipeError."""
+    """Standard output cannot be written, as on a full disk."""
+
+
+class StdoutClosed(OSError):
+    """The reader of standard output has closed its pipe."""
+
+    # Without the number of the error: click ends a program by itself for EPIPE, whatever file it comes from
+    # (click 8.5, core.py, Command.main).
 
 
 def open_standard_files() -> None:
@@ -25,30 +34,52 @@ def open_standard_files() -> None:
 
 
 def guard_stdout() -> None:
-    """Let writes to sys.stdout raise StdoutFailed instead of OSError from now on.
+    """Let writes to sys.stdout raise StdoutClosed or StdoutFailed instead of other errors from now on.
 
     If there is no standard output, as after `>&-`, the output is discarded.
     """
     now = sys.stdout
     if now is None:
-        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 - open until the process ends
-        return
-    if not isinstance(now, io.TextIOWrapper):
-        return  # a test has replaced it
-    now.flush()
-    at_once = now.line_buffering or now.write_through
-    raw = io.BufferedWriter(_Guarded(now.fileno(), "wb", closefd=False))
-    sys.stdout = io.TextIOWrapper(raw, now.encoding, now.errors, line_buffering=at_once)
+        sys.stdout = _nowhere()
+    elif isinstance(now, io.TextIOWrapper):  # a test may have replaced it
+        now.flush()
+        at_once = now.line_buffering or now.write_through
+        sys.stdout = _over(_Stdout(now.fileno(), "wb", closefd=False), now, line_buffering=at_once)
 
 
-class _Guarded(io.FileIO):
+def guard_stderr() -> None:
+    """Let writes to sys.stderr never fail from now on: what cannot be written is discarded."""
+    now = sys.stderr
+    if now is None:
+        sys.stderr = _nowhere()
+    elif isinstance(now, io.TextIOWrapper):
+        sys.stderr = _over(_Stderr(now.fileno(), "wb", closefd=False), now, line_buffering=True)
+
+
+def _nowhere() -> TextIO:
+    return Path(os.devnull).open("w")
+
+
+def _over(raw: io.FileIO, now: io.TextIOWrapper, *, line_buffering: bool) -> TextIO:
+    return io.TextIOWrapper(io.BufferedWriter(raw), now.encoding, now.errors, line_buffering=line_buffering)
+
+
+class _Stdout(io.FileIO):
     def write(self, data: Any, /) -> int:
         try:
-            return super().write(data)
-        except BrokenPipeError:
-            raise
+            return write_some(self.fileno(), data)
+        except BrokenPipeError as exc:
+            raise StdoutClosed from exc
         except OSError as exc:
             raise StdoutFailed(exc.errno, exc.strerror) from exc
+
+
+class _Stderr(io.FileIO):
+    def write(self, data: Any, /) -> int:
+        try:
+            return write_some(self.fileno(), data)
+        except OSError:
+            return len(data)  # the reader is gone or the disk full, and there is nowhere to say so
 
 
 def drop_stdout() -> None:

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from receiver.cli.common.stdout import StdoutClosed
+
 
 @contextmanager
 def ending_without_reader() -> Iterator[None]:
@@ -35,7 +37,7 @@ def ending_without_reader() -> Iterator[None]:
         if not gone:
             raise
         task.uncancel()
-        raise BrokenPipeError from None
+        raise StdoutClosed from None
     finally:
         loop.remove_reader(descriptor)
 

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from urllib.parse import parse_qs, quote, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -50,7 +50,7 @@ class Gate:
         self._read_only = read_only
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one ASGI scope."""
+        """Serve one ASGI scope. A request whose client goes away before its end gets no answer."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -61,7 +61,10 @@ class Gate:
         refusal = self._refusal(request, path, session)
         form = None
         if refusal is None and request.method not in _SAFE_METHODS:
-            form = await _read_form(request)
+            try:
+                form = await _read_form(request)
+            except ClientDisconnect:
+                return  # nobody is left to answer, and anybody can do so as often as they like
             if form is None:
                 refusal = PlainTextResponse("The form is too long.", 413)
             elif session is None or not self._sessions.has_token(session, _first(form, "token")):

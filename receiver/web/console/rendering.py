@@ -120,32 +120,37 @@ MAX_TREE_TEXT = 4_000
 
 def tree(value: Any) -> Markup:
     """Return a JSON value as a tree that folds, of bounded size."""
-    left = [MAX_TREE_NODES]
-    return _branch(value, left, 0)
+    pieces: list[Markup] = []  # joined once, since each sum of texts copies all of both
+    _add_branch(pieces, value, [MAX_TREE_NODES], 0)
+    return Markup().join(pieces)
 
 
-def _branch(value: Any, left: list[int], depth: int) -> Markup:
+def _add_branch(pieces: list[Markup], value: Any, left: list[int], depth: int) -> None:
     left[0] -= 1
     if left[0] < 0 or depth > MAX_TREE_DEPTH:
-        return Markup('<span class="cut">…</span>')
+        pieces.append(Markup('<span class="cut">…</span>'))
+        return
     if not isinstance(value, dict | list) or not value:
-        return _leaf(value)
-    pairs = value.items() if isinstance(value, dict) else enumerate(value)
-    rows = Markup()
-    for name, inner in pairs:
+        pieces.append(_leaf(value))
+        return
+    pieces.append(Markup('<ul class="tree">'))
+    for name, inner in value.items() if isinstance(value, dict) else enumerate(value):
         if left[0] <= 0:
-            rows += Markup('<li class="cut">…</li>')
+            pieces.append(Markup('<li class="cut">…</li>'))
             break
         label = Markup('<span class="key">{}</span>').format(escape_controls(str(name)))
         if isinstance(inner, dict | list) and inner:
             is_open = " open" if depth < 2 and len(inner) <= 30 else ""
             count = f"{{{len(inner)}}}" if isinstance(inner, dict) else f"[{len(inner)}]"
-            head = Markup('<details{}><summary>{} <span class="count">{}</span></summary>')
-            rows += Markup("<li>") + head.format(is_open, label, count)
-            rows += _branch(inner, left, depth + 1) + Markup("</details></li>")
+            head = Markup('<li><details{}><summary>{} <span class="count">{}</span></summary>')
+            pieces.append(head.format(is_open, label, count))
+            _add_branch(pieces, inner, left, depth + 1)
+            pieces.append(Markup("</details></li>"))
         else:
-            rows += Markup("<li>{} {}</li>").format(label, _branch(inner, left, depth + 1))
-    return Markup('<ul class="tree">{}</ul>').format(rows)
+            pieces.append(Markup("<li>{} ").format(label))
+            _add_branch(pieces, inner, left, depth + 1)
+            pieces.append(Markup("</li>"))
+    pieces.append(Markup("</ul>"))
 
 
 def _leaf(value: Any) -> Markup:

@@ -10,7 +10,7 @@ from starlette.routing import Mount
 from receiver.core.clock import VirtualClock
 from receiver.web.console.gate import MAX_FORM, local_target
 from receiver.web.console.sessions import COOKIE, MAX_TRIES, MAX_TRIES_OF_ALL, SESSION_LENGTH
-from tests.doubles import event_of
+from tests.doubles import ask, event_of
 from tests.stores.opened import DEAD, Opened
 from tests.web.console.browsing import Browser
 from tests.web.console.conftest import MakeBrowser
@@ -94,6 +94,18 @@ async def test_a_form_that_is_no_form_is_refused(browser: Browser, opened: Opene
     answer = await browser.http.post("/sign-out", content=b"\xff\x00&&&==" + b"a=1&" * 500)
 
     assert answer.status_code == 403
+
+
+@pytest.mark.parametrize("path", ["/sign-in", "/handlers/one/pause"])
+async def test_a_client_that_goes_away_within_its_form_gets_no_answer(
+    browser: Browser, opened: Opened, path: str
+) -> None:
+    """It is no fault of ours, and the log has no word of it."""
+    headers = [(b"host", b"127.0.0.1:8001"), (b"content-length", b"1000")]
+
+    answer = await ask(browser.app, path=path, headers=headers, chunks=[b"token=1"], ends="disconnect")
+
+    assert not answer.sent
 
 
 async def test_with_a_password_everything_waits_for_the_sign_in(browse: MakeBrowser, opened: Opened) -> None:

@@ -2,15 +2,21 @@
 
 import asyncio
 import json
+from types import ModuleType
+from typing import Any, Self
 
 import pytest
+from markupsafe import Markup
 
+from receiver.core.deliveries import DeliverySummary
 from receiver.core.quarantine import Quarantined
 from receiver.core.text import storable
+from receiver.core.types import DeliveryKey, DeliveryState
 from receiver.core.work import NewWork
+from receiver.web.console import charts, rendering
 from receiver.web.console.monitor_checks import MAX_CHECK_BODY
 from receiver.web.console.pages.deliveries import MAX_SHOWN_WORK
-from receiver.web.console.rendering import MAX_MARKDOWN, safe_markdown, tree
+from receiver.web.console.rendering import MAX_MARKDOWN, MAX_TREE_DEPTH, safe_markdown, tree
 from tests.doubles import NOON, body_of, delivery
 from tests.stores.opened import DEAD, ONE, Opened, ended
 from tests.web.console.browsing import Browser
@@ -26,6 +32,20 @@ def acts(page: str) -> list[str]:
     lower = page.lower()
     words = ("<script>", "<img", "<iframe", "<svg onload", "<object", 'style="', 'href="javascript')
     return [word for word in words if word in lower]
+
+
+def count_made(monkeypatch: pytest.MonkeyPatch, module: ModuleType) -> list[int]:
+    """Return a list that gets the length of each piece of HTML that a module makes."""
+    lengths: list[int] = []
+
+    class Counted(Markup):
+        def __new__(cls, text: object = "", *args: Any) -> Self:
+            piece = super().__new__(cls, text, *args)
+            lengths.append(len(piece))
+            return piece
+
+    monkeypatch.setattr(module, "Markup", Counted)
+    return lengths
 
 
 @pytest.mark.parametrize(
@@ -151,6 +171,32 @@ def test_a_tree_stops_in_time() -> None:
         value = {"a": value, "b": [value] if len(str(value)) < 50 else 1}
 
     assert len(tree(value)) < MAX_PAGE
+
+
+def nested(value: object, depth: int) -> object:
+    """Return a value within this many lists."""
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize("depth", [1, MAX_TREE_DEPTH - 5])
+def test_no_text_of_a_tree_is_copied_for_each_row_or_level(monkeypatch: pytest.MonkeyPatch, depth: int) -> None:
+    """What is copied again with each row grows with the square of the rows: it took ten seconds."""
+    made = count_made(monkeypatch, rendering)
+
+    drawn = tree(nested(["&" * 240] * 1_000, depth))
+
+    assert sum(made) < 10 * len(drawn)
+
+
+def test_no_mark_of_a_timeline_is_copied_for_each_further_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    summary = DeliverySummary(1, DeliveryKey("w" * 200), "a", None, None, None, NOON, 2, 0, DeliveryState.DONE)
+    made = count_made(monkeypatch, charts)
+
+    drawn = charts.timeline([summary] * 1_000)
+
+    assert sum(made) < 10 * len(drawn)
 
 
 async def test_a_delivery_with_thousands_of_work_items_shows_the_newest(browser: Browser, opened: Opened) -> None:
