@@ -2,22 +2,25 @@
 
 import asyncio
 import json
+import threading
 from types import ModuleType
 from typing import Any, Self
 
 import pytest
 from markupsafe import Markup
 
-from receiver.core.deliveries import DeliverySummary
+from receiver.core.deliveries import DeliveryDetail, DeliverySummary
 from receiver.core.quarantine import Quarantined
 from receiver.core.text import storable
 from receiver.core.types import DeliveryKey, DeliveryState
 from receiver.core.work import NewWork
 from receiver.web.console import charts, rendering
+from receiver.web.console.delivery_content import content_of
 from receiver.web.console.monitor_checks import MAX_CHECK_BODY
+from receiver.web.console.pages import deliveries
 from receiver.web.console.pages.deliveries import MAX_SHOWN_WORK
 from receiver.web.console.rendering import MAX_MARKDOWN, MAX_TREE_DEPTH, safe_markdown, tree
-from tests.doubles import NOON, body_of, delivery
+from tests.doubles import LONG, NOON, body_of, delivery, eventually, soon
 from tests.stores.opened import DEAD, ONE, Opened, ended
 from tests.web.console.browsing import Browser
 
@@ -223,25 +226,30 @@ async def test_three_hostile_pages_share_the_markdown_of_one(browser: Browser, o
     assert '<div class="markdown"><p>…</p>' in page
 
 
-async def test_what_takes_long_leaves_the_event_loop_free(browser: Browser, opened: Opened) -> None:
-    """The Markdown is rendered in another thread, one delivery after the other."""
-    body = json.dumps({"type": "crawl.page", "id": "j", "data": [{"markdown": "![[" * MAX_MARKDOWN}]}).encode()
-    await opened.add(delivery("w", body=body))
-    loop = asyncio.get_running_loop()
-    order: list[str] = []
+async def test_what_takes_long_leaves_the_event_loop_free(
+    browser: Browser, opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A body is prepared in another thread, one delivery after the other."""
+    begun: list[str] = []
+    may_end = threading.Event()
 
-    async def see() -> None:
-        await browser.page("/deliveries/w")
-        order.append("hostile")
+    def long(detail: DeliveryDetail) -> dict[str, Any]:
+        begun.append(detail.summary.key)
+        may_end.wait(LONG)
+        return content_of(detail)
 
-    async def see_others() -> None:
-        for _ in range(3):
-            await browser.page("/actions")
-        order.append("others")
+    monkeypatch.setattr(deliveries, "content_of", long)
+    await opened.add(delivery("w"))
+    hostile = [asyncio.create_task(browser.page("/deliveries/w")) for _ in range(2)]
+    await eventually(lambda: begun != [])
+    for _ in range(3):
+        await browser.page("/actions")
 
-    await asyncio.gather(see(), see(), see_others())
-    assert order[0] == "others"
-    assert loop.is_running()
+    assert begun == ["w"]
+    assert not any(page.done() for page in hostile)
+    may_end.set()
+    await soon(asyncio.gather(*hostile))
+    assert begun == ["w", "w"]
 
 
 async def test_the_pages_of_drift_and_monitors_keep_no_bodies(browser: Browser, opened: Opened) -> None:
