@@ -13,7 +13,8 @@ from receiver.core.clock import from_micros, to_micros
 from receiver.errors import ConfigurationError, StoreError, StoreRefused
 from receiver.stores.sql.compression import PLAIN, decoded
 from receiver.stores.sqlite.body_files import body_files, files_of, held_files
-from receiver.stores.sqlite.database import DAMAGED_STORE, file_at, file_uri, translated
+from receiver.stores.sqlite.companions import require_no_companion
+from receiver.stores.sqlite.database import DAMAGED_STORE, file_at, file_uri, same_file, translated
 from receiver.stores.sqlite.files import require_store
 from receiver.stores.sqlite.opened_files import OPENED
 from receiver.stores.sqlite.statements.backup import CONTENTS, NEWER
@@ -96,9 +97,13 @@ def restore(
 
 
 def require_free(target: Path, *, overwrite: bool, source: Path) -> None:
-    """Raise an error if the target must not be written: it is there, is the source, or somebody has it open."""
-    if file_at(target) is not None and source.samefile(target):
-        raise ConfigurationError(f"{target} is the file to copy from; name another one")
+    """Raise an error if the target must not be written.
+
+    It is there, is the source, belongs to the source or another database, or somebody has it open.
+    """
+    require_no_companion(target)
+    if any(same_file(one, file_at(source)) for one in _files(target)):
+        raise ConfigurationError(f"{target} is the file to copy from, or that one is its log; name another one")
     if not overwrite and any(file_at(one) for one in _files(target)):
         raise ConfigurationError(
             f"{target} or a log of it is there already, and nothing was changed; --force replaces it"
