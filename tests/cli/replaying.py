@@ -76,11 +76,11 @@ def write_handlers(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(Path.cwd())
 
 
-def keep(*deliveries: Delivery) -> None:
-    """Put deliveries into the store, as the sender brings them."""
+def keep(*deliveries: Delivery, store: str = STORE) -> None:
+    """Put deliveries into a store, as the sender brings them."""
 
     async def append() -> None:
-        async with open_store(STORE).log() as log:
+        async with open_store(store).log() as log:
             await asyncio.gather(*[log.append(one) for one in deliveries])
 
     asyncio.run(append())

@@ -1,5 +1,6 @@
 """`receiver backup` and `receiver restore`, run as a user runs them, on a real database."""
 
+import asyncio
 import resource
 import shutil
 import signal
@@ -8,6 +9,7 @@ import stat
 import subprocess
 import sys
 from contextlib import closing
+from datetime import timedelta
 from functools import partial
 from importlib import resources
 from pathlib import Path
@@ -16,11 +18,14 @@ from typing import Any
 import pytest
 
 from receiver.cli.main import receiver, run
+from receiver.core.claims import ClaimLimits, HandlerClaim, Lease
 from receiver.core.clock import local_time
+from receiver.core.types import WorkerId
+from receiver.stores import open_store
 from receiver.stores.sqlite.body_files import body_files
 from receiver.stores.sqlite.delivery_keys import add_functions
 from receiver.stores.sqlite.files import APPLICATION_ID
-from tests.cli.kept import DEAD, DONE, NOON, WAITING, delivery, fill, on_a_terminal
+from tests.cli.kept import DEAD, DONE, NOON, RUNNING, SAVE, WAITING, delivery, fill, on_a_terminal
 from tests.cli.replaying import keep
 from tests.doubles import LONG
 from tests.stores.rows import execute, select
@@ -435,6 +440,28 @@ def test_a_store_that_is_open_is_not_replaced(capsys: pytest.CaptureFixture[str]
         other.stdin.close()
 
     assert invoke("restore", "copy.db", "--yes") == 0
+
+
+@pytest.mark.usefixtures("configured")
+def test_a_restored_store_shows_no_worker_of_the_backup(capsys: pytest.CaptureFixture[str]) -> None:
+    """It stopped since, and hangs nowhere. What it ran is due at once, and is no suspect for what ended it."""
+    fill(lambda store: store.item(RUNNING))
+    execute(
+        KEPT,
+        "INSERT INTO workers (name, machine, pid, version, started_at, seen_at) VALUES ('w', 'm', 1, '1', 1, 1)",
+        "UPDATE work_items SET started = 1, lease_until = 9000000000000000",
+    )
+    assert invoke("backup", "copy.db") == 0
+    assert invoke("restore", "copy.db", "--yes", "--discard") == 0
+    assert select(KEPT, "SELECT name FROM workers") == []
+
+    async def claimed() -> int:
+        async with open_store("sqlite:///kept.db").queue() as queue:
+            lease, one = Lease(WorkerId("other"), NOON + timedelta(minutes=1)), HandlerClaim(SAVE)
+            return len(await queue.claim([one], ClaimLimits(9, 9_999), lease=lease, now=NOON))
+
+    assert asyncio.run(claimed()) == 1
+    assert select(KEPT, "SELECT attempts, uncounted, lost, deaths, suspect FROM work_items") == [(2, 1, 1, 0, 0)]
 
 
 @pytest.mark.usefixtures("filled")

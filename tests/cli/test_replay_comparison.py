@@ -94,6 +94,7 @@ def test_old_failures_do_not_change_the_exit_code(command: Command, monkeypatch:
             "other.py was not written by `receiver replay --save`; it is left as it is",
         ),
         (("--compare", "other.py"), "other.py was not written by"),
+        (("--save", "kept.db-locks"), "kept.db-locks belongs to the database "),
         (("--save", "none/file"), "cannot write none/file: No such file or directory"),
         (("--compare", "none"), "cannot read none: No such file or directory"),
         (("--save", "a", "--compare", "./a"), "--save would replace the file that --compare reads"),

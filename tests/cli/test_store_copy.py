@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from receiver.cli.main import receiver, run
 from receiver.core.recorded_actions import NewAction
 from receiver.core.types import AppendOutcome, DeliveryKey
 from receiver.errors import StoreError
@@ -14,33 +13,22 @@ from receiver.stores.copying import open_copy
 from receiver.stores.sql.copying import StoreCopy
 from receiver.stores.sqlite.body_files import body_files
 from receiver.stores.sqlite.files import prepare
-from tests.cli.kept import DEAD, DONE, HELD, QUEUED, SAVE, SKIPPED, STORE, WAITING, delivery, fill
+from tests.cli.copied import COPY, KEPT, TO, contents, fill_store, invoke, rows
+from tests.cli.kept import STORE, delivery
 from tests.cli.replaying import keep
 from tests.doubles import NOON
-from tests.stores.outside import PostgresTables, SqliteTables, Tables
+from tests.stores.outside import PostgresTables, SqliteTables
 from tests.stores.rows import execute, select
 
 pytestmark = pytest.mark.usefixtures("configured")
 
-KEPT, COPY = Path("kept.db"), Path("copy.db")
-TO = "sqlite:///copy.db"
 TABLES = ("deliveries", "bodies", "quarantine", "work_items", "attempts", "handlers", "once_keys", "actions")
-
-
-def invoke(*args: str) -> int:
-    return run(receiver.main, list(args))
-
-
-def rows(path: Path, table: str) -> list[tuple[object, ...]]:
-    return select(path, f"SELECT * FROM {table} ORDER BY 1, 2")
 
 
 @pytest.fixture
 def filled(configured: None) -> None:
     """The store has work in every state that rests."""
-    fill(*(lambda store, state=state: store.item(state) for state in (DONE, DEAD, WAITING, QUEUED, HELD, SKIPPED)))
-    assert invoke("handlers", "pause", SAVE) == 0  # this is recorded
-    execute(KEPT, "UPDATE work_items SET action_id = 1 WHERE id = 2")
+    fill_store()
 
 
 @pytest.mark.usefixtures("filled")
@@ -146,25 +134,6 @@ def test_wrong_addresses_are_refused(
     assert invoke("store", "copy", source, target, "--yes") == code
     assert said in capsys.readouterr().err
     assert not COPY.exists()
-
-
-COLUMNS = {
-    "deliveries": "seq, key, type, job_id, webhook_id, success, received_at, size, duplicates, origin, pruned_at",
-    "bodies": "seq, headers, body, coding",
-    "quarantine": "id, received_at, reason, detail, key, headers, body",
-    "work_items": "id, delivery_seq, handler, state, attempts, trigger, due_at, recheck_at, lane, heads_lane",
-    "attempts": "work_id, number, trigger, started_at, ended_at, outcome, error, traceback, overdue",
-    "handlers": "name, switch, paced_until",
-    "once_keys": "handler, key, asked_at, expires_at",
-}
-
-
-def contents(tables: Tables) -> dict[str, list[tuple[object, ...]]]:
-    """Return the rows of every table, equal for equal stores of any kind."""
-    return {
-        table: list(tables.select(f"SELECT {columns} FROM {table} ORDER BY 1, 2"))
-        for table, columns in COLUMNS.items()
-    }
 
 
 @pytest.mark.usefixtures("filled")

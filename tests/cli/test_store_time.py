@@ -10,7 +10,7 @@ from receiver.core.clock import SystemClock
 from receiver.settings import Settings
 from receiver.stores.postgres.store import PostgresStore
 from receiver.web.console.store_clock import StoreClock
-from tests.cli.test_store_copy import invoke
+from tests.cli.copied import invoke
 from tests.doubles import delivery, eventually, soon, turns
 from tests.stores.outside import PostgresTables
 

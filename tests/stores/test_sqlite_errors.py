@@ -20,7 +20,7 @@ from receiver.stores.sqlite.log import SqliteLog
 from receiver.stores.sqlite.store import SqliteStore
 from tests.doubles import NOON, delivery, soon
 from tests.stores.opened import ended
-from tests.stores.rows import select
+from tests.stores.rows import execute, select
 
 PATIENCE = timedelta(milliseconds=20)
 
@@ -121,6 +121,31 @@ async def test_a_damaged_file_is_refused(made: Path) -> None:
             await damaged.call(lambda connection: connection.execute("SELECT * FROM deliveries").fetchall())
 
     check_words(caught.value, made, "damaged")
+
+
+@pytest.mark.parametrize(
+    "name", ["indexed", "keyed", "keys_moving", "keys_part", "keys_place", "routed", "store", "summed"]
+)
+async def test_a_store_that_lacks_a_number_is_damaged(made: Path, name: str) -> None:
+    """Each face says so when it is opened. A worker without one of them would find nothing to do."""
+    execute(made, f"DELETE FROM marks WHERE name = '{name}'")
+    store = SqliteStore(f"sqlite:///{made}")
+
+    for face in (store.log, store.queue, store.controls, store.reports, store.maintenance):
+        with pytest.raises(StoreRefused) as caught:
+            async with face():
+                pass
+        check_words(caught.value, made, "it is damaged; `receiver restore` puts a backup in its place")
+
+
+async def test_a_number_that_is_lost_later_is_a_store_error(made: Path) -> None:
+    """Senders have to try again until the store is mended."""
+    async with SqliteStore(f"sqlite:///{made}").log() as log:
+        execute(made, "DELETE FROM marks WHERE name = 'keyed'")
+        with pytest.raises(StoreError) as caught:
+            await log.append(delivery("a"))
+
+    check_words(caught.value, made, "it is damaged")
 
 
 async def test_a_closed_database_is_a_store_error(made: Path) -> None:

@@ -11,6 +11,7 @@ from receiver.cli.emulate.flags import emulator_options
 from receiver.core.logs import configure_logs, log_crashes
 from receiver.service.extras import require_emulator
 from receiver.signals.traces.switch import switch_on
+from receiver.stores.sqlite.companions import require_no_companion
 
 _SUBCOMMANDS = {"journal": "receiver.cli.emulate.journal:journal"}
 
@@ -36,6 +37,8 @@ def emulate(context: click.Context, /, host: str, port: int, **options: Any) -> 
 
 def _serve(host: str, port: int, options: Mapping[str, Any]) -> int:
     require_emulator()
+    if options["state"] is not None:
+        require_no_companion(options["state"])
     if options["traces"]:
         switch_on()
     from receiver.cli.emulate.serving import serve_emulator

@@ -27,6 +27,7 @@ from receiver.replay.bundles.format import Header
 from receiver.replay.bundles.redaction import redacted
 from receiver.replay.bundles.writing import BundleWriter
 from receiver.settings import load_reading_settings
+from receiver.stores.sqlite.companions import require_no_database
 
 _STEP = 500
 
@@ -102,6 +103,7 @@ def _writing_to_stdout() -> Iterator[IO[bytes]]:
 @contextmanager
 def _writing_to(target: Path, *, force: bool) -> Iterator[IO[bytes]]:
     """Give a new file that replaces `target` if the block succeeds, and is deleted if it fails."""
+    require_no_database(target)
     with suppress(FileNotFoundError):
         if not stat.S_ISREG(target.stat().st_mode):
             raise click.UsageError(f"{escape_controls(str(target))} is not an ordinary file")

@@ -10,6 +10,7 @@ from receiver.core.text import escape_controls
 from receiver.errors import ConfigurationError, ReceiverError
 from receiver.replay.comparison import Earlier
 from receiver.replay.saved_results import header, read_results, seek_end
+from receiver.stores.sqlite.companions import require_no_companion
 
 
 class SaveFile:
@@ -32,9 +33,10 @@ class SaveFile:
 def saving_to(path: Path, *, continues: bool) -> Iterator[SaveFile]:
     """Give a file for results. It replaces an earlier one, and says so, or with `continues` appends to it.
 
-    Raises ConfigurationError for a file with other contents, and does not change it.
+    Raises ConfigurationError for a file with other contents or of a database, and does not change it.
     """
     name = escape_controls(str(path))
+    require_no_companion(path)
     has_some = path.is_file() and path.stat().st_size > 0
     try:
         file = path.open("r+b" if has_some else "wb")

@@ -11,6 +11,7 @@ from receiver.errors import ConfigurationError
 from receiver.service.samples import encode
 from receiver.service.simulator.report import attempt_as_json
 from receiver.service.simulator.run import SimulatedAttempt
+from receiver.stores.sqlite.companions import require_no_database
 
 STDOUT = Path("-")
 WriteAttempt = Callable[[SimulatedAttempt, Mapping[str, Any]], None]
@@ -34,11 +35,12 @@ def _fields(attempt: SimulatedAttempt, more: Mapping[str, Any]) -> Mapping[str, 
 
 
 def opened(path: Path) -> BinaryIO:
-    """Open a file for writing. Raises ConfigurationError if that fails, or if the file is a scenario."""
+    """Open a file for writing. Raises ConfigurationError if that fails, or if it is a scenario or a database."""
     if path.suffix == ".toml":  # with `--trace scenario.toml` somebody means to read it
         raise ConfigurationError(
             f"{escape_controls(str(path))} is a scenario and would be overwritten: put it first"
         )
+    require_no_database(path)
     try:
         return path.open("wb")
     except OSError as exc:

@@ -25,6 +25,9 @@ from receiver.stores.sql.named_errors import errors_of
 def copy(source: str, target: str, yes: bool, dry_run: bool) -> int:
     """Copy the store at FROM into the one at TO, as to PostgreSQL.
 
+    TO has to be empty, or an earlier copy of FROM that nobody has used. The plan says how many events of such a
+    copy are removed, since FROM has them no longer.
+
     Programs may use FROM meanwhile; start none on TO before it is complete. The copy has the deliveries with their
     numbers and exact bytes, work items, attempts, quarantine, switches, schedules, once keys and recorded actions.
     Workers build the index of words again. The counts of attempts by the minute begin anew, from which the console
@@ -47,10 +50,13 @@ async def _copy(source: str, target: str, *, yes: bool, dry_run: bool) -> int:
         return OK
     async with open_copy(source, target, create=not dry_run) as (reading, writing):
         plan = StoreCopy(reading, writing)
-        await plan.require_free_target()
+        with progress("events compared", None) as advance:
+            removed = await StoreCopy(reading, writing, advance=advance).removals()
         held, known = await plan.sizes()
         say(f"  from      {_line(held)}")
         say(f"  to        {_line(known)}")
+        if removed:
+            say(f"  removes   {counted(removed, 'event')} of TO that FROM has no longer")
         if dry_run:
             return OK
         if not agreed("Copy?", yes=yes):

@@ -14,6 +14,7 @@ class PostgresCopySide:
     """A CopySide."""
 
     dialect = DIALECT
+    identity_mark = "identity"
 
     def __init__(self, database: PostgresDatabase) -> None:
         self.database = database

@@ -8,6 +8,7 @@ import psycopg
 from psycopg import errors
 
 from receiver.errors import StoreError, StoreRefused
+from receiver.stores.sql.connection import NoNumber
 
 REPEATED = (errors.DeadlockDetected, errors.SerializationFailure)
 """The server undid a transaction that came into the way of another one. The same again succeeds."""
@@ -62,6 +63,8 @@ def translated(name: str, *, was_open: bool = False) -> Iterator[None]:
         reason = _WORDS.get(code, _said(exc))
         words = f"the database {name} cannot be used: {reason}"
         raise (StoreRefused(words) if code in _HOPELESS and not was_open else StoreError(words)) from exc
+    except NoNumber as exc:
+        raise StoreRefused(f"the database {name} cannot be used: it is damaged; restore a backup") from exc
     except UnicodeEncodeError as exc:
         raise StoreError(f"the database {name} cannot keep a text that is no Unicode: {exc.reason}") from exc
 

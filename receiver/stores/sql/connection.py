@@ -46,6 +46,13 @@ class SqlDatabase(Protocol):
         """Run a block in the thread as one writing transaction: all of it or nothing."""
 
 
+class NoNumber(Exception):
+    """Where every store has a number there is none, so the store is damaged."""
+
+
 def number(connection: SqlConnection, sql: str, values: Mapping[str, object]) -> int:
-    """Return the only value of the only row."""
-    return int(connection.execute(sql, values).fetchone()[0])
+    """Return the only value of the only row. Raises NoNumber if it is not there."""
+    row = connection.execute(sql, values).fetchone()
+    if row is None or row[0] is None:
+        raise NoNumber
+    return int(row[0])

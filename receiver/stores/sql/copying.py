@@ -1,18 +1,21 @@
 """Copy one SQL store into another, row by row, while programs may use the first.
 
 Each page of rows is compared with that of the target, and only what differs is written. So a copy that was stopped,
-or whose source has changed since, goes on with the same call, and a target that is equal is not written at all.
+or whose source has changed since, goes on with the same call, and no row is written of a target that is equal.
+What the source has no longer is removed, but nothing that did not come from it: see `copy_marks.py`.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
 from receiver.core.batching import batches
-from receiver.errors import StoreRefused
+from receiver.errors import ConfigurationError, StoreRefused
 from receiver.stores.sql.compression import PLAIN, decoded
 from receiver.stores.sql.connection import SqlConnection, SqlDatabase, Values
+from receiver.stores.sql.copy_marks import begin_copy, foreign_table, mark, note_copied, set_mark
 from receiver.stores.sql.dialect import Dialect
 from receiver.stores.sql.inserting import insert
 from receiver.stores.sql.named_errors import NamedDatabase
@@ -24,8 +27,6 @@ MAX_BYTES = 4 * 1024 * 1024
 """Rows that are compared at one time, and bytes of bodies that one transaction writes."""
 SOURCE, TARGET = "FROM", "TO"
 """What the two stores are called in errors, as in the help of the command."""
-_COPIED_MARK = "copied"
-"""The last seq that a copy wrote. If there is a later one, the target has taken deliveries of its own."""
 
 _Key = tuple[Any, ...]
 _Row = tuple[Any, ...]
@@ -41,6 +42,10 @@ class CopySide(Protocol):
     @property
     def dialect(self) -> Dialect:
         """Its spelling."""
+
+    @property
+    def identity_mark(self) -> str:
+        """The mark whose number no other store has."""
 
     def continue_behind(self, connection: SqlConnection, table: str, last: int) -> None:
         """Let the numbers of new rows of a table begin behind this one, inside a transaction."""
@@ -77,26 +82,48 @@ class StoreCopy:
         self._advance = advance
         self._page_size = page_size
 
-    async def require_free_target(self) -> None:
-        """Raise StoreRefused if the target holds deliveries that no copy from this source brought."""
-        last = await self._writing.call(_last_seq)
-        copied = await self._writing.call(partial(_mark, name=_COPIED_MARK))
-        rows = [await self._read(one, statements.KEY_AT, {"seq": last}) for one in (self._reading, self._writing)]
-        is_other = bool(rows[0]) and rows[0] != rows[1]  # without a row, the source has pruned it since
-        if last and (last > (copied or 0) or is_other):
-            raise StoreRefused(
-                f"{TARGET} has deliveries that {SOURCE} does not have: copy into an empty store. "
-                "Nothing was changed"
-            )
+    async def removals(self) -> int:
+        """Return how many deliveries of the target a copy removes, since the source has them no longer.
+
+        Raises StoreRefused if the target holds anything that no copy from this source brought, and
+        ConfigurationError if the two are one store. Nothing is changed.
+        """
+        origin = await self._origin()
+        if await self._writing.call(partial(mark, name=self._target.identity_mark)) == origin:
+            raise ConfigurationError(f"{TARGET} is {SOURCE} itself or a copy of its files; name another store")
+        if foreign := await self._writing.call(partial(foreign_table, origin=origin)):
+            raise _refused(*foreign)
+        last_given = await self._reading.call(_last_given)
+        # Who copies the files of a store and uses both has two with the same identity, and other deliveries.
+        if await self._writing.call(_last_seq) > last_given:
+            raise _refused(statements.KEYS.name, True)
+        return await self._removals()
+
+    async def _removals(self) -> int:
+        removed = 0
+        async for after, rows, last in self._pages(statements.KEYS):
+            theirs = await self._theirs(statements.KEYS, after, last)
+            gone = _keys(statements.KEYS, theirs) - _keys(statements.KEYS, rows)
+            if len(set(theirs) - set(rows)) > len(gone):
+                raise _refused(statements.KEYS.name, True)
+            removed += len(gone)
+            self._advance(len(rows))
+        return removed
 
     async def run(self) -> None:
-        """Bring the target to what the source has now."""
+        """Bring the target to what the source has now.
+
+        Raises StoreRefused if the target holds anything that no copy from this source brought, or takes it
+        meanwhile.
+        """
+        origin = await self._origin()
+        await self._writing.call(partial(self._begin, origin=origin))
         for table in statements.COPIED:
-            await self._copy_table(table)
+            await self._copy_table(table, origin)
         heads = await self._reading.call(_heads)
-        routed = await self._reading.call(partial(_mark, name="routed"))
+        routed = await self._reading.call(partial(mark, name="routed"))
         lasts = await self._reading.call(lambda one: one.execute(statements.LAST_GIVEN).fetchone())
-        await self._writing.call(partial(self._end, heads=heads, routed=routed or 0, lasts=lasts))
+        await self._writing.call(partial(self._end, origin=origin, heads=heads, routed=routed or 0, lasts=lasts))
 
     async def differences(self) -> int:
         """Compare both stores, with all bodies byte by byte, and return in how many rows they differ."""
@@ -111,7 +138,7 @@ class StoreCopy:
                 self._advance(len(rows))
         sides = (self._reading, self._writing)
         heads = [set(await one.call(_heads)) for one in sides]
-        routed = [await one.call(partial(_mark, name="routed")) for one in sides]
+        routed = [await one.call(partial(mark, name="routed")) for one in sides]
         return found + len(heads[0] ^ heads[1]) + int(routed[0] != routed[1])
 
     async def sizes(self) -> tuple[CopySizes, CopySizes]:
@@ -122,16 +149,22 @@ class StoreCopy:
         ]
         return source, target
 
-    async def _copy_table(self, table: CopiedTable) -> None:
+    async def _origin(self) -> int:
+        found = await self._reading.call(partial(mark, name=self._source.identity_mark))
+        if found is None:
+            raise StoreRefused(f"{SOURCE} is damaged: nothing in it says which store it is")
+        return found
+
+    async def _copy_table(self, table: CopiedTable, origin: int) -> None:
         async for after, rows, last in self._pages(table):
             theirs = await self._theirs(table, after, last)
             removed = _keys(table, theirs) - _keys(table, rows)
             if removed:
-                await self._writing.call(partial(self._remove, table=table, keys=sorted(removed)))
+                await self._writing.call(partial(self._remove, origin=origin, table=table, keys=sorted(removed)))
             differing = _differing(table, rows, theirs)
             for batch in _batches(table, differing):
                 whole = await self._whole(self._source, table, batch) if table.has_bodies else batch
-                await self._writing.call(partial(self._write, table=table, rows=whole))
+                await self._writing.call(partial(self._write, origin=origin, table=table, rows=whole))
             self._advance(len(rows))
 
     async def _pages(self, table: CopiedTable) -> AsyncIterator[tuple[_Key, list[_Row], _Key | None]]:
@@ -167,23 +200,36 @@ class StoreCopy:
     async def _read(self, database: NamedDatabase, sql: str, values: Values) -> list[_Row]:
         return await database.call(lambda connection: connection.execute(sql, values).fetchall())
 
-    def _write(self, connection: SqlConnection, *, table: CopiedTable, rows: Sequence[_Row]) -> None:
+    @contextmanager
+    def _changing(self, connection: SqlConnection, origin: int) -> Iterator[None]:
+        """Change the target in one transaction, unless somebody uses it. What a program stored there must stay."""
         with self._writing.transaction(connection):
-            insert(connection, table.write, [_written(table, row) for row in rows])
-            if table.name == "deliveries":
-                last = max(rows[-1][0], _mark(connection, name=_COPIED_MARK) or 0)
-                connection.execute(statements.SET_MARK, {"name": _COPIED_MARK, "value": last})
+            if foreign := foreign_table(connection, origin):
+                raise StoreRefused(f"it has {_foreign(*foreign)}: another program uses it, so it is no copy")
+            yield
 
-    def _remove(self, connection: SqlConnection, *, table: CopiedTable, keys: Sequence[_Key]) -> None:
-        with self._writing.transaction(connection):
+    def _begin(self, connection: SqlConnection, *, origin: int) -> None:
+        with self._changing(connection, origin):
+            begin_copy(connection, origin)
+
+    def _write(self, connection: SqlConnection, *, origin: int, table: CopiedTable, rows: Sequence[_Row]) -> None:
+        with self._changing(connection, origin):
+            insert(connection, table.write, [_written(table, row) for row in rows])
+            if table.name in statements.COPIED_THROUGH:
+                note_copied(connection, table.name, rows[-1][0])
+
+    def _remove(self, connection: SqlConnection, *, origin: int, table: CopiedTable, keys: Sequence[_Key]) -> None:
+        with self._changing(connection, origin):
             for key in keys:
                 connection.execute(table.remove, dict(zip(table.key, key, strict=True)))
 
-    def _end(self, connection: SqlConnection, *, heads: Sequence[int], routed: int, lasts: Sequence[int]) -> None:
+    def _end(
+        self, connection: SqlConnection, *, origin: int, heads: Sequence[int], routed: int, lasts: Sequence[int]
+    ) -> None:
         """Set what must not be seen before all rows are there."""
         last_seq, _, last_work, last_request, last_action = lasts
         dialect = self._target.dialect
-        with self._writing.transaction(connection):
+        with self._changing(connection, origin):
             connection.execute(statements.NO_HEADS)
             for start in range(0, len(heads), PAGE_SIZE):
                 ids = dialect.array(heads[start : start + PAGE_SIZE])
@@ -196,17 +242,28 @@ class StoreCopy:
                 ("actions", last_action),
             ):
                 self._target.continue_behind(connection, table, last)
-            connection.execute(statements.SET_MARK, {"name": "routed", "value": routed})
+            set_mark(connection, "routed", routed)
             self._target.finish(connection)
+
+
+def _foreign(table: str, is_copy: bool) -> str:
+    """Return what a target has that did not come from the source, as words behind `TO has`."""
+    what = "deliveries" if table == "deliveries" else f"rows in {table}"
+    return f"{what} that {SOURCE} does not have" if is_copy else f"{what} that did not come from {SOURCE}"
+
+
+def _refused(table: str, is_copy: bool) -> StoreRefused:
+    return StoreRefused(f"{TARGET} has {_foreign(table, is_copy)}: copy into an empty store. Nothing was changed")
 
 
 def _last_seq(connection: SqlConnection) -> int:
     return int(connection.execute(statements.LAST_GIVEN).fetchone()[0])
 
 
-def _mark(connection: SqlConnection, *, name: str) -> int | None:
-    row = connection.execute(statements.MARK, {"name": name}).fetchone()
-    return None if row is None else int(row[0])
+def _last_given(connection: SqlConnection) -> int:
+    """Return the last seq that a delivery had; only what was routed can have been pruned."""
+    last_seq, routed, *_ = connection.execute(statements.LAST_GIVEN).fetchone()
+    return int(max(last_seq, routed))
 
 
 def _heads(connection: SqlConnection) -> list[int]:

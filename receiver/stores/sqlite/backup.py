@@ -13,10 +13,11 @@ from receiver.core.clock import from_micros, to_micros
 from receiver.errors import ConfigurationError, StoreError, StoreRefused
 from receiver.stores.sql.compression import PLAIN, decoded
 from receiver.stores.sqlite.body_files import body_files, files_of, held_files
-from receiver.stores.sqlite.database import DAMAGED_STORE, file_at, file_uri, translated
+from receiver.stores.sqlite.companions import require_no_companion
+from receiver.stores.sqlite.database import DAMAGED_STORE, file_at, file_uri, same_file, translated
 from receiver.stores.sqlite.files import require_store
 from receiver.stores.sqlite.opened_files import OPENED
-from receiver.stores.sqlite.statements.backup import CONTENTS, NEWER
+from receiver.stores.sqlite.statements.backup import CONTENTS, END_LEASES, HAS_WORKERS, NEWER, NO_WORKERS
 from receiver.stores.sqlite.statements.body_files import HAS_BODY_FILES, RENUMBER, SOME_PLACES, TAKE_IN
 from receiver.stores.sqlite.synced import sync_file, sync_folder
 from receiver.stores.sqlite.write_ahead_log import index_path, log_path, real_path
@@ -82,7 +83,8 @@ def restore(
 ) -> None:
     """Put a copy of the backup in `source` in the place of `target` and its log.
 
-    What was there is kept as `aside`, unless that is None. The copy keeps its schema, which may be an older one.
+    What was there is kept as `aside`, unless that is None. The copy keeps its schema, which may be an older one. It
+    shows no workers, and the next one runs again at once what ran while the backup was made.
     Raises StoreError if somebody has the target open.
     """
     target = real_path(target)
@@ -92,13 +94,19 @@ def restore(
         with translated(source, if_damaged=_DAMAGED_BACKUP):
             _copy(source, _mode(source), copy, target, advance)
             _checked(copy, source, if_damaged=_DAMAGED_BACKUP)
+        with translated(target):
+            _end_workers(copy)
         _put_in_place(copy, target, overwrite=overwrite, aside=aside)
 
 
 def require_free(target: Path, *, overwrite: bool, source: Path) -> None:
-    """Raise an error if the target must not be written: it is there, is the source, or somebody has it open."""
-    if file_at(target) is not None and source.samefile(target):
-        raise ConfigurationError(f"{target} is the file to copy from; name another one")
+    """Raise an error if the target must not be written.
+
+    It is there, is the source, belongs to the source or another database, or somebody has it open.
+    """
+    require_no_companion(target)
+    if any(same_file(one, file_at(source)) for one in _files(target)):
+        raise ConfigurationError(f"{target} is the file to copy from, or that one is its log; name another one")
     if not overwrite and any(file_at(one) for one in _files(target)):
         raise ConfigurationError(
             f"{target} or a log of it is there already, and nothing was changed; --force replaces it"
@@ -205,6 +213,20 @@ def _checked(copy: Path, source: Path, *, if_damaged: str) -> Contents:
             found = " ".join(fault.split())
             raise StoreRefused(f"the database {source} is damaged, so no copy was kept: {found}; {if_damaged}")
         return _contents(connection, copy)
+
+
+def _end_workers(copy: Path) -> None:
+    """Forget the workers that ran while the backup was made, and end their leases: none runs on the copy."""
+    with closing(sqlite3.connect(copy, isolation_level=None)) as writer:
+        if writer.execute(HAS_WORKERS).fetchone() is None:
+            return  # an older schema
+        writer.execute("PRAGMA synchronous = OFF")  # the whole file is synced below
+        writer.execute("BEGIN")
+        for statement in (NO_WORKERS, END_LEASES):
+            writer.execute(statement)
+        writer.execute("COMMIT")
+        writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # as above
+    sync_file(copy)
 
 
 def _put_in_place(copy: Path, target: Path, *, overwrite: bool, aside: Path | None = None) -> None:

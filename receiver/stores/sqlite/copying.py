@@ -13,6 +13,7 @@ class SqliteCopySide:
     """A CopySide."""
 
     dialect = DIALECT
+    identity_mark = "store"
 
     def __init__(self, database: SqlDatabase) -> None:
         self.database = database

@@ -12,6 +12,7 @@ from typing import Self, TypeVar
 from urllib.parse import quote
 
 from receiver.errors import StoreError, StoreRefused
+from receiver.stores.sql.connection import NoNumber
 from receiver.stores.sql.thread import ConnectionThread
 from receiver.stores.sqlite import body_files, delivery_keys
 from receiver.stores.sqlite.opened_files import OPENED
@@ -206,6 +207,9 @@ def translated(path: Path, *, if_damaged: str = DAMAGED_STORE) -> Iterator[None]
         if code == sqlite3.SQLITE_CORRUPT:
             words += f"; {if_damaged}"
         raise (StoreRefused(words) if code in _HOPELESS else StoreError(words)) from exc
+    except NoNumber as exc:
+        damaged = _WORDS[sqlite3.SQLITE_CORRUPT]
+        raise StoreRefused(f"the database {path} cannot be used: {damaged}; {if_damaged}") from exc
 
 
 def data_version(connection: sqlite3.Connection) -> int:

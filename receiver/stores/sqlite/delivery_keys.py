@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from itertools import islice
 
 from receiver.core.types import DeliveryKey
+from receiver.stores.sql.connection import NoNumber
 from receiver.stores.sql.inserting import insert_by_powers
 from receiver.stores.sqlite.statements import delivery_keys as statements
 
@@ -174,6 +175,8 @@ class DeliveryKeys:
     def catch_up(self, connection: sqlite3.Connection) -> None:
         """Read what other connections have stored and moved since the last call."""
         progress = connection.execute(statements.PROGRESS).fetchone()
+        if None in progress:
+            raise NoNumber
         keyed, moving, place, part, self.last_seq, self._removed = progress
         if keyed > self._keyed:
             self._forget(range(_TEXTS + 1), keyed)

@@ -12,6 +12,7 @@ from pathlib import Path
 from receiver.core.log_lines import event_log
 from receiver.core.schema import Schema
 from receiver.errors import ConfigurationError, StoreError, StoreRefused
+from receiver.stores.sqlite.companions import require_no_companion
 from receiver.stores.sqlite.database import (
     LOCK_PATIENCE,
     NOT_A_DATABASE,
@@ -65,6 +66,7 @@ def prepare(path: Path, *, create: bool, patience: timedelta = LOCK_PATIENCE) ->
         raise ConfigurationError(f"SQLite {sqlite3.sqlite_version} is too old; this program needs 3.35 or later")
     migrations = _migrations()
     with translated(path):
+        require_no_companion(path)
         if not exists(path):
             if not create:
                 raise StoreError(f"there is no database at {path}; `receiver serve` creates it")
@@ -84,6 +86,7 @@ def require_store(path: Path) -> int:
     Raises an error unless the file is a store that this version can open or migrate.
     """
     with translated(path):
+        require_no_companion(path)
         if not exists(path):
             raise StoreError(f"there is no database at {path}; `receiver serve` creates it")
         _require_own_log(path)

@@ -6,6 +6,7 @@ pages then change once for many of them. What lies behind the mark `summed` is r
 
 import sqlite3
 
+from receiver.stores.sql.connection import number
 from receiver.stores.sql.statements.columns import SUMMED
 from receiver.stores.sql.statements.job_rows import COUNT_NEXT
 from receiver.stores.sqlite.statements import job_rows as statements
@@ -27,7 +28,7 @@ class JobRows:
         """Bring the rows up to a delivery that is stored, or nearer to it, when it is time."""
         if last_seq - self._summed < self._behind:
             return
-        (self._summed,) = connection.execute(SUMMED).fetchone()  # another process may have moved it
+        self._summed = number(connection, SUMMED, {})  # another process may have moved it
         if last_seq - self._summed < self._behind:
             return
         bounds = {"after": self._summed, "through": min(last_seq, self._summed + _MOST)}

@@ -10,6 +10,7 @@ from receiver.core.clock import from_micros
 from receiver.core.search import SearchReach, Texts, texts_of
 from receiver.errors import StoreError
 from receiver.stores.sql.compression import decoded
+from receiver.stores.sql.connection import number
 from receiver.stores.sqlite.database import Database
 from receiver.stores.sqlite.dialect import require_module
 from receiver.stores.sqlite.statements import search as statements
@@ -36,7 +37,7 @@ class SqliteSearch:
         """Index the next deliveries, and return how many there were."""
 
         def write(connection: sqlite3.Connection) -> int:
-            (after,) = connection.execute(statements.INDEXED).fetchone()
+            after = number(connection, statements.INDEXED, {})
             rows = _read(connection, after, limit, max_bytes)
             if not rows:
                 return 0

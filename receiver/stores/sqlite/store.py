@@ -21,6 +21,7 @@ from receiver.stores.sqlite.files import database_path, exists, prepare, schema
 from receiver.stores.sqlite.health import health_notes
 from receiver.stores.sqlite.living_workers import LivingWorkers
 from receiver.stores.sqlite.log import SqliteLog
+from receiver.stores.sqlite.marks import require_marks
 from receiver.stores.sqlite.unused_files import UnusedFiles
 from receiver.stores.sqlite.write_ahead_log import log_path
 
@@ -160,6 +161,7 @@ class SqliteStore:
 
         await asyncio.to_thread(prepare, self._path, create=False)
         async with Database(self._path, setup=_ANY + _READS + _READABLE, read_only=True) as database:
+            await database.call(require_marks)
             yield SqliteReports(database, self._path)
 
     @asynccontextmanager
@@ -173,4 +175,5 @@ class SqliteStore:
             self._path, setup=setup, patience=self._patience, after_commit=after_commit, make_room=make_room
         )
         async with database, self._checkpointer.used():
+            await database.call(require_marks)
             yield database

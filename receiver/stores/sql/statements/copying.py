@@ -147,7 +147,27 @@ def set_heads(dialect: Dialect) -> str:
     return f"UPDATE work_items SET heads_lane = 1 WHERE {dialect.among('id', 'ids')}"
 
 
-KEY_AT = "SELECT key FROM deliveries WHERE seq = :seq"
+KEYS = CopiedTable("deliveries", ("seq",), ("key",))
+"""What tells one delivery from another."""
+
+COPIED_FROM = "copied_from"
+"""The mark of a copy that says what identifies its source."""
+
+_NUMBERED = {"deliveries": "seq", "quarantine": "id", "work_items": "id", "actions": "id"}
+"""Tables whose rows get numbers that grow, so that those behind the last copied one are not copied."""
+
+COPIED_THROUGH = {table: f"copied_{table}" for table in _NUMBERED}
+"""The marks of a copy that say which number came last from its source."""
+
+FILLED = " UNION ALL ".join(f"SELECT '{one.name}' WHERE EXISTS (SELECT 1 FROM {one.name})" for one in COPIED)
+
+BEHIND_COPIED = " UNION ALL ".join(
+    f"""
+    SELECT '{table}' WHERE (SELECT coalesce(max({column}), 0) FROM {table})
+        > (SELECT coalesce(max(value), 0) FROM marks WHERE name = '{COPIED_THROUGH[table]}')
+    """
+    for table, column in _NUMBERED.items()
+)
 
 MARK = "SELECT value FROM marks WHERE name = :name"
 
