@@ -7,7 +7,7 @@ Together they take twice as long as the webhook itself. All other requests go th
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, cast
 
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from receiver.web.http_protocol import BoundedProtocol
 from receiver.web.reception import Client, Reception
@@ -46,17 +46,19 @@ class DirectProtocol(BoundedProtocol):
     def on_message_begin(self) -> None:
         """Begin a request. Only ASGI needs a scope."""
         self._complete = False
+        self._in_head = True
         self.url = b""
         self.expect_100_continue = False
         self.headers = []
 
     def on_headers_complete(self) -> None:
         """Begin to receive a webhook request; leave any other to ASGI."""
+        self.end_head()
         headers = dict(self.headers)
         endpoint = self._endpoint(headers)
         if endpoint is None:
             self._make_scope()
-            super().on_headers_complete()
+            self.begin_request()
             return
         keep_alive = self.parser.get_http_version() != "1.0" and self.parser.should_keep_alive()  # as uvicorn does
         cycle = DirectCycle(self, keep_alive=keep_alive)
@@ -115,7 +117,7 @@ class DirectProtocol(BoundedProtocol):
 
     def _make_scope(self) -> None:
         url, headers, expects = self.url, self.headers, self.expect_100_continue
-        super().on_message_begin()
+        HttpToolsProtocol.on_message_begin(self)
         self.url, self.expect_100_continue = url, expects
         self.headers += headers
 

@@ -7,6 +7,7 @@ the client read an answer that is sent before the end of the body. It sends each
 
 import asyncio
 import logging
+from collections.abc import Iterable
 from typing import Any, cast
 
 import httptools
@@ -135,6 +136,10 @@ class _RequestParser(httptools.HttpRequestParser):
             self._protocol.parser.feed_data(head + data[offset:])
 
 
+def _size_of_head(url: bytes, headers: Iterable[tuple[bytes, bytes]]) -> int:
+    return len(url) + sum(len(name) + len(value) for name, value in headers)
+
+
 def _close(connection: "BoundedProtocol") -> None:
     connection.transport.close()
 
@@ -185,7 +190,12 @@ class BoundedProtocol(HttpToolsProtocol):
         """The transport, once there is a connection."""
         self.offered: list[tuple[bytes, bytes]] | None = None
         """The headers of a request that offers another protocol, until a parser has read them without the offer."""
+        self.head_is_too_large = False
+        """Whether the headers of the current request take more memory than they may."""
         self._unframed = 0
+        self._fed = 0
+        """Bytes of the piece that is parsed now."""
+        self._in_head = False
         self._complete = True
         self._timer: asyncio.TimerHandle | None = None
 
@@ -210,7 +220,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self.idle.discard(self)
         if self._complete and not self.flow.write_paused:
             self._stop_timer()  # a new request has its full time
-        self._unframed += len(data)
+        self._fed = len(data)
+        self._unframed += self._fed
         self._complete = False
         try:
             super().data_received(data)
@@ -220,7 +231,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._complete:
             if not self.flow.write_paused:
                 self._stop_timer()
-        elif self._unframed > MAX_UNFRAMED_BYTES or len(self.headers or ()) > MAX_HEADERS:
+        elif self._unframed > MAX_UNFRAMED_BYTES or self._has_too_many_lines():
             self._stop_timer()
             self.transport.abort()
         elif self._timer is None:
@@ -229,9 +240,25 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """Note that a request begins. It may be in the same piece as the end of the one before."""
         self._complete = False
+        self._in_head = True
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
+        """Start the app."""
+        self.end_head()
+        self.begin_request()
+
+    def end_head(self) -> None:
+        """Note that all headers have arrived, and whether they are too large."""
+        self._in_head = False
+        # What has arrived with the head may be a body, or a request before it, so more is nearly always no fault.
+        may_be = max(self._unframed, self._fed) > MAX_UNFRAMED_BYTES or self.offered is not None
+        self.head_is_too_large = len(self.headers) > MAX_HEADERS or (
+            may_be and _size_of_head(self.url, self.headers) > MAX_UNFRAMED_BYTES
+        )
+        self._unframed = 0
+
+    def begin_request(self) -> None:
         """Start the app, or abort if too many pipelined requests wait: no other limit counts their bytes."""
         if self.parser.should_upgrade() and any(name == b"upgrade" for name, _ in self.headers):
             self.offered = self.headers
@@ -276,6 +303,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._unframed = 0
         self._complete = True
         super().on_message_complete()
+        self.rest()  # the answer may have come before the end of the request
 
     def on_response_complete(self) -> None:
         """Mark the connection as idle if no further request is arriving on it."""
@@ -287,17 +315,9 @@ class BoundedProtocol(HttpToolsProtocol):
         is_answered = self.cycle is None or self.cycle.response_complete
         if self._complete and is_answered and not self.joining.is_closing():
             # Idle connections stay open for long, and anybody may open many.
-            self.headers, self.scope, self.cycle = [], cast("Any", None), cast("Any", None)
+            self.url, self.headers = b"", []
+            self.scope = self.cycle = cast("Any", None)
             self.idle.add(self)
-
-    @property
-    def head_is_too_large(self) -> bool:
-        """Whether the headers that have just arrived take more memory than they may."""
-        if len(self.headers) > MAX_HEADERS:
-            return True
-        if self._unframed <= MAX_UNFRAMED_BYTES:
-            return False  # nearly always; more may be the beginning of the body
-        return len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > MAX_UNFRAMED_BYTES
 
     @property
     def is_between_requests(self) -> bool:
@@ -309,6 +329,10 @@ class BoundedProtocol(HttpToolsProtocol):
         self._stop_timer()
         self.idle.discard(self)
         super().connection_lost(exc)
+
+    def _has_too_many_lines(self) -> bool:
+        """Tell whether no more headers, or trailers behind them, are to be kept."""
+        return len(self.headers or ()) > (MAX_HEADERS if self._in_head else 2 * MAX_HEADERS)
 
     def _refuse_for_fault(self, fault: Exception) -> None:
         log.error("request_failed", exc_info=None if isinstance(fault, MemoryError) else fault)

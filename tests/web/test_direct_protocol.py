@@ -101,6 +101,7 @@ CHUNKED = b"Transfer-Encoding: chunked"
 PIECES = b"%x;ext=1\r\n%b\r\n3\r\n%b\r\n0\r\nX-Trailer: 1\r\n\r\n" % (len(BODY) - 3, BODY[:-3], BODY[-3:])
 UNSIGNED = b"POST /webhooks HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\n"
 LARGE = b"x" * 1_001
+MANY = head(BODY, *[b"X-%d: 1" % number for number in range(MAX_HEADERS - 3)], framing=CHUNKED) + PIECES
 LONG_BODY = body_of(webhookId="w-1", data=["x" * MAX_UNFRAMED_BYTES])
 OFFER = (b"Connection: Upgrade", b"Upgrade: h2c")
 SHAPES: dict[str, Sequence[bytes]] = {
@@ -118,6 +119,10 @@ SHAPES: dict[str, Sequence[bytes]] = {
     "as many headers as may be": [head(BODY, *[b"X-%d: 1" % number for number in range(MAX_HEADERS - 3)]) + BODY],
     "a header too many": [head(BODY, *[b"X-%d: 1" % number for number in range(MAX_HEADERS - 2)]) + BODY],
     "a header too many, then its body": [head(BODY, *[b"X: 1"] * (MAX_HEADERS - 2)), BODY],
+    "a long header, then its body": [head(BODY, b"X: " + b"x" * MAX_UNFRAMED_BYTES), BODY],
+    "a long header behind another request": [POST + head(BODY, b"X: " + b"x" * MAX_UNFRAMED_BYTES), BODY],
+    "a long header and an offer": [head(BODY, b"X: " + b"x" * MAX_UNFRAMED_BYTES, *OFFER), BODY],
+    "trailers behind many headers": [MANY[:-2], MANY[-2:]],
     "a head that is too long": [head(BODY, b"X: " + b"x" * MAX_UNFRAMED_BYTES) + BODY],
     "a long first piece": [head(LONG_BODY) + LONG_BODY],
     "wrong chunk": [head(framing=CHUNKED) + b"zz\r\n"],
@@ -200,8 +205,46 @@ async def test_an_idle_connection_keeps_nothing_of_its_last_request(direct: bool
     await line.feed(POST, UNSIGNED + b"abc", HEALTH)
 
     assert line.statuses == [200, 401, 200]
+    assert line.protocol.url == b""
     assert line.protocol.headers == []
     assert vars(line.protocol)["scope"] is vars(line.protocol)["cycle"] is None
+    line.lose()
+
+
+@pytest.mark.parametrize("refused", [UNSIGNED, UNSIGNED.replace(b"/webhooks", b"/nothing")])
+async def test_a_connection_is_idle_after_a_request_that_was_answered_before_its_end(refused: bytes) -> None:
+    """Otherwise nothing would ever close it."""
+    line = Line(MemoryStore())
+    await line.feed(refused)
+    (status,) = line.statuses
+    assert len(line.protocol.idle) == 0
+
+    await line.feed(b"abc")
+
+    assert status in (401, 404)
+    assert len(line.protocol.idle) == 1
+    assert line.protocol.headers == []
+    line.lose()
+
+
+@pytest.mark.parametrize(
+    ("pieces", "statuses"),
+    [
+        ([head(BODY, *[b"X: 1"] * MAX_HEADERS), BODY], [431]),
+        ([head(BODY, b"X: " + b"x" * MAX_UNFRAMED_BYTES), BODY], [431]),
+        ([POST + head(BODY, b"X: " + b"x" * MAX_UNFRAMED_BYTES), BODY], [200, 431]),
+        ([head(LONG_BODY) + LONG_BODY], [413]),
+        ([MANY[:-2], MANY[-2:]], [200]),
+    ],
+)
+async def test_a_head_that_is_too_large_is_answered_wherever_it_is_cut(
+    pieces: Sequence[bytes], statuses: Sequence[int]
+) -> None:
+    """What arrives with it is not counted."""
+    line = Line(MemoryStore())
+    await line.feed(*pieces)
+
+    assert line.statuses == statuses
     line.lose()
 
 
