@@ -20,6 +20,7 @@ from receiver.routing.introspection import (
     names,
     parameters_of,
     require_resource_type,
+    without_notes,
 )
 from receiver.routing.wanted import EventChoice, classes_of, common_class
 
@@ -74,15 +75,13 @@ def require_event(
     parameters = parameters_of(function)
     if not parameters:
         return
-    annotated = annotations_of(function).get(parameters[0].name)
+    annotated = without_notes(annotations_of(function).get(parameters[0].name))
     if isinstance(annotated, str):
         close = difflib.get_close_matches(annotated, events.__all__, n=1)
         raise HandlerError(
             f"{handler}, parameter {parameters[0].name!r}: {annotated!r} cannot be resolved; "
             f"import it at run time too, not only for the type checker{did_you_mean(close)}"
         )
-    if typing.get_origin(annotated) is typing.Annotated:
-        annotated, *_ = typing.get_args(annotated)
     accepted = _events_in(annotated)
     if _is_list(annotated):
         accepted = [event for one in typing.get_args(annotated) for event in _events_in(one)]
@@ -91,7 +90,8 @@ def require_event(
     elif accepted and batched:
         raise HandlerError(f"{handler} has batch= and takes {annotated}: it gets a list, write list[...]")
     if not accepted:
-        _require_room_for(handler, annotated, wanted, batched=batched)
+        if not hasattr(function, "__wrapped__"):  # a decorator may give the inner function something else
+            _require_room_for(handler, annotated, wanted, batched=batched)
         return
     for one in wanted:
         classes = classes_of(one)
@@ -104,21 +104,25 @@ def require_event(
 
 def _require_room_for(handler: str, annotated: object, wanted: Sequence[EventChoice], *, batched: bool) -> None:
     """Refuse an annotation that names no event class, if it leaves no room for one either."""
+    events = [one for choice in wanted for one in classes_of(choice)]
+    given: Sequence[type] = [list] if batched else events
     elements = typing.get_args(annotated) if batched and _is_list(annotated) else ()
-    if all(_excludes(list if batched else Event, one) for one in alternatives(annotated)) or (
-        elements and all(_excludes(Event, one) for element in elements for one in alternatives(element))
+    if all(_excludes(given, one) for one in alternatives(annotated)) or (
+        elements and all(_excludes(events, one) for element in elements for one in alternatives(element))
     ):
-        event = common_class([one for choice in wanted for one in classes_of(choice)]).__name__
+        event = common_class(events).__name__
         gets = f"a list of events: write list[{event}]" if batched else f"an event: write {event}"
         taken = annotated.__name__ if isinstance(annotated, type) else annotated
         raise HandlerError(f"{handler} takes {taken}, and its first parameter gets {gets}")
 
 
-def _excludes(given: type, annotation: object) -> bool:
-    """Tell whether nothing of the given class, nor of one below it, fits this annotation."""
+def _excludes(given: Sequence[type], annotation: object) -> bool:
+    """Tell whether nothing of these classes fits this annotation."""
     plain = typing.get_origin(annotation) or annotation
+    if is_vague(plain) or not isinstance(plain, type):
+        return False
     try:
-        return not is_vague(plain) and isinstance(plain, type) and not issubclass(given, plain)
+        return not any(issubclass(one, plain) for one in given)
     except TypeError:  # some protocols do not tell
         return False
 

@@ -83,10 +83,16 @@ def names(annotation: object, wanted: type) -> bool:
 
 
 def alternatives(annotation: object) -> tuple[object, ...]:
-    """Return the members of a union; for any other annotation, only itself."""
+    """Return the members of a union, without what `Annotated` adds to them; of any other annotation, itself."""
+    annotation = without_notes(annotation)
     if typing.get_origin(annotation) in (typing.Union, types.UnionType):
-        return typing.get_args(annotation)
+        return tuple(one for part in typing.get_args(annotation) for one in alternatives(part))
     return (annotation,)
+
+
+def without_notes(annotation: Any) -> Any:
+    """Return what `Annotated` adds something to; any other annotation as it is."""
+    return typing.get_args(annotation)[0] if typing.get_origin(annotation) is typing.Annotated else annotation
 
 
 def require_resource_type(owner: str, wanted: object) -> None:

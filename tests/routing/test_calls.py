@@ -1,6 +1,7 @@
 """The parameters of a handler's function beside its event, read from its signature."""
 
 import functools
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Annotated, Any, NewType, Optional, Protocol
 
@@ -24,6 +25,15 @@ class WithType(Protocol):
     type: str
 
 
+class PageLike(ABC):
+    """What pages are, for somebody who does not know of their class."""
+
+    @abstractmethod
+    def model_dump_json(self) -> str:
+        """Return JSON."""
+
+
+PageLike.register(CrawlPage)
 Other = NewType("Other", Pool)
 Named = Annotated[str, "a name"]
 
@@ -151,6 +161,14 @@ def of_tuple(events: tuple[CrawlPage, ...]) -> None: ...
 def of_model(event: BaseModel) -> None: ...
 def of_either(event: BaseModel | int) -> None: ...
 def of_made(event: Annotated[CrawlPage, "a page"]) -> None: ...
+def of_optional_made(event: Annotated[CrawlPage, "a page"] | None) -> None: ...
+def of_any_made(event: Annotated[Any, "a page"] | None) -> None: ...
+def of_page_like(event: PageLike | int) -> None: ...
+@functools.wraps(of_number)
+def of_wrapped(event: Any) -> None: ...
+def of_made_list(events: list[Annotated[CrawlPage, "a page"]]) -> None: ...
+def of_list_made(events: Annotated[Sequence[CrawlPage], "pages"] | None) -> None: ...
+def of_list_like(events: list[PageLike]) -> None: ...
 def of_protocol(event: WithType) -> None: ...
 def of_other_list(events: list[CrawlStarted]) -> None: ...
 def with_single_context(events: list[CrawlPage], ctx: Context) -> None: ...
@@ -195,10 +213,29 @@ def test_an_annotation_that_no_event_fits_is_a_mistake(function: Any, options: A
     assert words in mistake(CrawlPage, function=function, **options)
 
 
-@pytest.mark.parametrize("function", [of_model, of_either, of_made, of_protocol, index])
+@pytest.mark.parametrize(
+    "function",
+    [
+        of_model,
+        of_either,
+        of_made,
+        of_optional_made,
+        of_any_made,
+        of_page_like,
+        of_wrapped,
+        of_protocol,
+        index,
+    ],
+)
 def test_an_annotation_that_an_event_may_fit_is_right(function: Any) -> None:
     """What cannot be told is no mistake."""
     assert added(CrawlPage, function=function).batch is None
+
+
+@pytest.mark.parametrize("function", [of_made_list, of_list_made, of_list_like])
+def test_an_annotation_that_a_list_of_events_may_fit_is_right(function: Any) -> None:
+    """The same is true of batches."""
+    assert added(CrawlPage, function=function, batch=4).batch is not None
 
 
 # --- resources of routers
