@@ -4,7 +4,7 @@ import asyncio
 import json
 import os
 import sys
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -12,9 +12,12 @@ import pytest
 from receiver.cli.check import size_and_lag, wrapped
 from receiver.cli.main import receiver, run
 from receiver.core.clock import SystemClock
+from receiver.core.grouped_log import GroupedLog
+from receiver.core.sizes import shown_size
 from receiver.core.types import WorkerId
 from receiver.core.work import StoreFacts
 from receiver.core.workers import WorkerSign
+from receiver.errors import StoreError
 from receiver.stores import open_store
 from receiver.stores.sqlite.statements import search
 from tests.doubles import delivery
@@ -257,6 +260,34 @@ def test_a_store_that_is_not_there_is_not_created(tmp_path: Path, capsys: pytest
     assert invoke("check") == 0
     assert "does not exist yet" in capsys.readouterr().out
     assert list(tmp_path.glob("receiver.db*")) == []
+
+
+@pytest.mark.parametrize(("sizes", "probed"), [((), 65_536), ((100_000, 70_000), 100_000), ((10,), 65_536)])
+def test_it_tests_a_write_of_the_usual_size(
+    sizes: tuple[int, ...], probed: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On a full disk a small write may succeed, and every delivery fail. That is an error of the store."""
+
+    async def store() -> None:
+        async with open_store("sqlite:///receiver.db").log() as log:
+            for number, size in enumerate(sizes):
+                await log.append(delivery(str(number), body=b"x" * size))
+
+    asyncio.run(store())
+    tried = list[int]()
+
+    def probe(self: GroupedLog, now: datetime, size: int = 0) -> "asyncio.Future[None]":
+        tried.append(size)
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        future.set_exception(StoreError("the disk is full"))
+        return future
+
+    monkeypatch.setattr(GroupedLog, "probe", probe)
+
+    assert invoke("check") == 3
+
+    assert tried == [probed]
+    assert f"WRONG: a delivery of {shown_size(probed)} cannot be written: the disk is full" in told(capsys, "store")
 
 
 def test_handlers_see_what_env_files_set(
