@@ -223,9 +223,6 @@ def _check_handlers(settings: Settings) -> str:
 
 
 def _check_service(settings: Settings) -> str:
-    from receiver.service.client.transport import read_base_url  # loads httpx
-
-    read_base_url(settings.base_url)
     if settings.public_url is not None:
         settings.webhook()
     if settings.api_key is None:

@@ -26,6 +26,7 @@ from receiver.settings.values import (
     NameList,
     Seconds,
     SecretList,
+    ServiceAddress,
     Size,
     StandardSecret,
     UrlPath,
@@ -112,7 +113,7 @@ class Settings(BaseSettings):
     retention_keys: Age | None = Field(
         None, description="How long finished deliveries are kept, such as 90d; a retry after that is stored as new"
     )
-    base_url: str = Field(
+    base_url: ServiceAddress = Field(
         "https://api.firecrawl.dev", description="Address of the service, for handlers that call it"
     )
     api_key: SecretStr | None = Field(None, description="Key of the service, for handlers that call it")
