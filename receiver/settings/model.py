@@ -360,6 +360,15 @@ class Settings(BaseSettings):
                 f"{PREFIX}CONSOLE_PASSWORD, or {PREFIX}CONSOLE_BEHIND_PROXY=true if a proxy signs people in"
             )
 
+    def require_own_console_port(self) -> None:
+        """Raise ConfigurationError if a console beside the endpoint could not have its port."""
+        everywhere = {"0.0.0.0", "::"}  # noqa: S104 - compared, not bound
+        overlap = self.host == self.console_host or everywhere & {self.host, self.console_host}
+        if self.port and self.port == self.console_port and overlap:
+            raise ConfigurationError(
+                f"{PREFIX}PORT and {PREFIX}CONSOLE_PORT are both {self.port}: choose another port for one of them"
+            )
+
     def require_authentication(self) -> None:
         """Raise ConfigurationError if there is neither a secret nor a token and ALLOW_UNSIGNED is not set.
 
