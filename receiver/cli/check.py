@@ -15,6 +15,7 @@ from receiver.cli.common.handler_code import import_router
 from receiver.cli.common.output import write_json
 from receiver.cli.common.setting_flags import listening_flags, running_flags, web_flags
 from receiver.cli.handlers.rows import left_waiting
+from receiver.core.addresses import is_postgres
 from receiver.core.clock import SystemClock
 from receiver.core.deliveries import DeliveryFilter
 from receiver.core.durations import in_words
@@ -141,6 +142,8 @@ def _check_alerts(settings: Settings) -> str:
 async def _check_store(settings: Settings) -> str:
     store = open_store(settings.store)
     if not store.exists():
+        if is_postgres(settings.store):
+            return f"{settings.shown_store()} has no tables of ours yet; `receiver store migrate` creates them"
         return f"{settings.shown_store()} does not exist yet; `receiver serve` creates it"
     schema = store.schema()
     if schema and schema.stored < schema.needed:

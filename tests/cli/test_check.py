@@ -258,6 +258,20 @@ def test_a_store_that_is_not_there_is_not_created(tmp_path: Path, capsys: pytest
     assert list(tmp_path.glob("receiver.db*")) == []
 
 
+@pytest.mark.postgres
+def test_a_database_without_our_tables_is_told_from_one_that_is_not_there(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is no error: the tables are made by the command that the guide names."""
+    monkeypatch.setenv("RECEIVER_STORE", postgres_url)
+
+    assert invoke("check") == 0
+
+    line = told(capsys, "store")
+    assert "has no tables of ours yet; `receiver store migrate` creates them" in line
+    assert "does not exist" not in line
+
+
 @pytest.mark.parametrize(("sizes", "probed"), [((), 65_536), ((100_000, 70_000), 100_000), ((10,), 65_536)])
 def test_it_tests_a_write_of_the_usual_size(
     sizes: tuple[int, ...], probed: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
