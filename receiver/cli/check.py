@@ -15,18 +15,26 @@ from receiver.cli.common.handler_code import import_router
 from receiver.cli.common.output import write_json
 from receiver.cli.common.setting_flags import listening_flags, running_flags, web_flags
 from receiver.cli.handlers.rows import left_waiting
+from receiver.core.addresses import is_postgres
 from receiver.core.clock import SystemClock
+from receiver.core.deliveries import DeliveryFilter
 from receiver.core.durations import in_words
+from receiver.core.ports.log import DeliveryLog
+from receiver.core.ports.reports import Reports
 from receiver.core.ports.store import Store
 from receiver.core.sizes import shown_size
 from receiver.core.text import counted
 from receiver.core.work import StoreFacts
-from receiver.errors import ConfigurationError, ReceiverError
+from receiver.errors import ConfigurationError, ReceiverError, StoreError
 from receiver.service.extras import require_emulator
 from receiver.settings import PREFIX, Settings, export_env_file, load_settings
 from receiver.signals.traces.contracts import ADVICE
 from receiver.signals.traces.switch import switch_on
 from receiver.stores import open_store
+
+_RECENT = 100
+_LEAST_PROBE = 64 * 1024
+"""Also where nothing has arrived yet. Most pages are shorter, and a disk without this room is full in a moment."""
 
 
 @click.command()
@@ -38,9 +46,9 @@ def check(as_json: bool, **flags: object) -> int:
     """Check the settings, the store, search and the handlers.
 
     The command imports the handlers but does not run them, and it does not call the service. If the store exists,
-    the command tests a write. It does not create a store, and does not migrate one of an older version.
-    The exit code is 0 if there is no error, 2 for an error of settings or handlers, and 3 for an error of the
-    store. With --json each part is an object, and so is each note.
+    the command tests whether a delivery of the usual size can be written. It does not create a store, and does not
+    migrate one of an older version. The exit code is 0 if there is no error, 2 for an error of settings or
+    handlers, and 3 for an error of the store. With --json each part is an object, and so is each note.
     """
     tell = _tell_as_json if as_json else _tell
     settings = load_settings(**flags)
@@ -134,6 +142,8 @@ def _check_alerts(settings: Settings) -> str:
 async def _check_store(settings: Settings) -> str:
     store = open_store(settings.store)
     if not store.exists():
+        if is_postgres(settings.store):
+            return f"{settings.shown_store()} has no tables of ours yet; `receiver store migrate` creates them"
         return f"{settings.shown_store()} does not exist yet; `receiver serve` creates it"
     schema = store.schema()
     if schema and schema.stored < schema.needed:
@@ -142,12 +152,22 @@ async def _check_store(settings: Settings) -> str:
             "`receiver serve` migrates it when it starts; make a backup before"
         )
     async with store.log() as log, store.reports() as reports:
-        await log.probe(SystemClock().now())
+        await _require_room(log, reports)
         unfinished = await reports.count_unfinished()
         state = f"{counted(unfinished, 'delivery')} not finished" if unfinished else "all deliveries are finished"
         version = f"has schema {schema.stored} and " if schema else ""
         size = size_and_lag(await reports.facts())
         return f"{settings.shown_store()} {version}can be written; {state}; {size}"
+
+
+async def _require_room(log: DeliveryLog, reports: Reports) -> None:
+    """Raise StoreError unless the store can take a delivery of the usual size: that of the largest recent one."""
+    recent = [one.size async for one in reports.deliveries(DeliveryFilter(limit=_RECENT))]
+    size = max([_LEAST_PROBE, *recent])
+    try:
+        await log.probe(SystemClock().now(), size)
+    except StoreError as exc:
+        raise StoreError(f"a delivery of {shown_size(size)} cannot be written: {exc}") from exc
 
 
 def size_and_lag(facts: StoreFacts) -> str:
@@ -206,9 +226,6 @@ def _check_handlers(settings: Settings) -> str:
 
 
 def _check_service(settings: Settings) -> str:
-    from receiver.service.client.transport import read_base_url  # loads httpx
-
-    read_base_url(settings.base_url)
     if settings.public_url is not None:
         settings.webhook()
     if settings.api_key is None:

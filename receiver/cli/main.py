@@ -17,6 +17,7 @@ from receiver.cli.common.stdout import (
     guard_stdout,
     open_standard_files,
 )
+from receiver.core.process_ends import find_supervisor, tell_exit_code
 from receiver.errors import ReceiverError
 
 _COMMANDS = {
@@ -78,12 +79,15 @@ def receiver() -> None:
 
 def main() -> None:
     """Run the command line and leave with its exit code."""
+    find_supervisor()
     open_standard_files()
     guard_stdout()
     guard_stderr()
     if _gives_way(sys.argv[1:]):
         os.nice(_NICENESS)
-    sys.exit(run(receiver.main))
+    code = run(receiver.main)
+    tell_exit_code(code)
+    sys.exit(code)
 
 
 def _gives_way(arguments: Sequence[str]) -> bool:

@@ -98,6 +98,7 @@ def _serve_console(flags: Mapping[str, object]) -> "Beside":
     """Return the console's process beside a server. Its port is taken now, or the command ends with an error."""
     settings = load_logged_settings(flags)
     settings.require_safe_console()
+    settings.require_own_console_port()
     listener = bind(
         settings.console_host,
         settings.console_port,

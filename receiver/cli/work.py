@@ -24,6 +24,7 @@ from receiver.cli.common.supervised import supervise_until_stopped, worker_super
 from receiver.core.clock import SystemClock
 from receiver.core.event_loop import run
 from receiver.core.log_lines import event_log
+from receiver.core.process_ends import tell_exit_code
 from receiver.core.types import WorkerId
 from receiver.errors import HandlerError, ReceiverError, StoreRefused
 from receiver.routing import Router
@@ -108,6 +109,7 @@ def work(
 def _leave(code: int) -> NoReturn:
     """End the process at once. Otherwise it would wait for threads of plain handlers, which nothing can cancel."""
     logging.shutdown()
+    tell_exit_code(code)
     os._exit(code)
 
 

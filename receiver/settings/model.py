@@ -26,6 +26,7 @@ from receiver.settings.values import (
     NameList,
     Seconds,
     SecretList,
+    ServiceAddress,
     Size,
     StandardSecret,
     UrlPath,
@@ -114,7 +115,7 @@ class Settings(BaseSettings):
     retention_keys: Age | None = Field(
         None, description="How long finished deliveries are kept, such as 90d; a retry after that is stored as new"
     )
-    base_url: str = Field(
+    base_url: ServiceAddress = Field(
         "https://api.firecrawl.dev", description="Address of the service, for handlers that call it"
     )
     api_key: SecretStr | None = Field(None, description="Key of the service, for handlers that call it")
@@ -362,6 +363,15 @@ class Settings(BaseSettings):
             raise ConfigurationError(
                 f"{PREFIX}CONSOLE_HOST {self.console_host} can be reached from outside: set "
                 f"{PREFIX}CONSOLE_PASSWORD, or {PREFIX}CONSOLE_BEHIND_PROXY=true if a proxy signs people in"
+            )
+
+    def require_own_console_port(self) -> None:
+        """Raise ConfigurationError if a console beside the endpoint could not have its port."""
+        everywhere = {"0.0.0.0", "::"}  # noqa: S104 - compared, not bound
+        overlap = self.host == self.console_host or everywhere & {self.host, self.console_host}
+        if self.port and self.port == self.console_port and overlap:
+            raise ConfigurationError(
+                f"{PREFIX}PORT and {PREFIX}CONSOLE_PORT are both {self.port}: choose another port for one of them"
             )
 
     def require_authentication(self) -> None:

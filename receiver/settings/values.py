@@ -11,6 +11,7 @@ from pydantic_settings import NoDecode
 
 from receiver.core.addresses import is_loopback, is_private
 from receiver.core.durations import MAX_DURATION, in_words, parse_duration
+from receiver.core.service_address import require_service_address
 from receiver.core.signing import standard_key
 from receiver.core.sizes import parse_size
 
@@ -139,6 +140,8 @@ HeaderName = Annotated[str, AfterValidator(_header_name)]
 """The name of an HTTP header."""
 LogLevel = Annotated[str, AfterValidator(_level)]
 """The level of log lines, in any case."""
+ServiceAddress = Annotated[str, AfterValidator(require_service_address)]
+"""The address of the service."""
 UrlPath = Annotated[str, AfterValidator(_clean_path)]
 """A path that begins with a slash and does not end with one."""
 

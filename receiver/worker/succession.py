@@ -27,7 +27,7 @@ class Succession:
         store_refused: int,
     ) -> None:
         """`command` gets the name of the worker, the names of the dead workers that it replaces, and whether the
-        worker before it has told already that the store is refused. It did if its exit code was `store_refused`.
+        worker before it has told already that the store is refused. It has if it ended with `store_refused`.
         """
         self._command = command
         self._new_id = new_id

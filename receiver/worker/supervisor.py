@@ -4,14 +4,14 @@ import asyncio
 import logging
 import sys
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal, TypeVar
 
 from receiver.core.clock import Clock
 from receiver.core.log_lines import event_log
-from receiver.core.process_ends import end_of
+from receiver.core.process_ends import ExitNote, end_of, exit_note
 from receiver.worker.background import first_of
 
 log = event_log(__name__)
@@ -29,9 +29,12 @@ source has the same size and was changed in the same second."""
 
 @dataclass(frozen=True, slots=True)
 class ProcessEnd:
-    """The end of a process: its exit code, negative for a signal, and whether it ran for a minute or more."""
+    """The end of a process: the exit code that it told before it ended, and whether it ran for a minute or more.
 
-    code: int
+    `code` is None after a crash: after a signal, or if something else than the receiver ended the process.
+    """
+
+    code: int | None
     ran_long: bool
 
 
@@ -61,8 +64,9 @@ class Supervisor:
         `refused` is the exit code of a process that cannot start because its configuration is wrong. With
         `restarts_after_changes` a refused process is not tried again before the next `restart`. `store_refused` is
         the exit code of a process that cannot use the store, such as a damaged one. A new process tries again after
-        the longest pause. The process inherits the descriptors in `inherited`. `changed` is called when
-        `is_running` has changed. `kind` is the beginning of the log events.
+        the longest pause. Both count only if the process tells its code by `tell_exit_code`; every other end is a
+        crash. The process inherits the descriptors in `inherited`. `changed` is called when `is_running` has
+        changed. `kind` is the beginning of the log events.
         """
         self._command = command
         self._environment = dict(environment)
@@ -110,13 +114,13 @@ class Supervisor:
                 await self._wait_after(how, code, pause, is_told=is_told)
                 pause = min(pause * 2, _LONGEST_PAUSE)
 
-    async def _wait_after(self, how: str, code: int, pause: timedelta, *, is_told: bool) -> None:
+    async def _wait_after(self, how: str, code: int | None, pause: timedelta, *, is_told: bool) -> None:
         """Report the end of a process, and wait until the next may start: for the pause, or for a restart."""
         if code == self._refused and self._restarts_after_changes:
             log.error("worker_waits_for_change", extra={"advice": "correct the handlers and save the file"})
             await self._restart.wait()
             return
-        level = logging.ERROR if code else logging.INFO  # with code 0 somebody has stopped it
+        level = logging.INFO if code == 0 else logging.ERROR  # with code 0 somebody has stopped it
         log.log(
             logging.DEBUG if is_told else level,
             f"{self._kind}_ended",
@@ -124,22 +128,33 @@ class Supervisor:
         )
         await first_of(self._clock.sleep(pause), self._restart.wait())
 
-    async def _run_once(self, command: Sequence[str]) -> tuple[str, int]:
-        """Run one process until it ends or has to restart. Return a description of its end and its exit code."""
+    async def _run_once(self, command: Sequence[str]) -> tuple[str, int | None]:
+        """Run one process until it ends or has to restart. Return a description of its end and the code it told."""
+        with ExitStack() as stack:
+            try:
+                note = stack.enter_context(exit_note())
+                process, is_cancelled = await self._start(command, note)
+            except OSError as exc:  # for example out of memory, files or processes
+                return f"not started: {exc.strerror}", None
+            code = await self._end_of(process, is_cancelled=is_cancelled)
+            return end_of(code), code if note.has(code) else None
+
+    async def _start(self, command: Sequence[str], note: ExitNote) -> tuple[asyncio.subprocess.Process, bool]:
+        """Start a process. Return it, and whether this was cancelled meanwhile. Raises OSError if none starts."""
         start = asyncio.create_subprocess_exec(
             *command,
             stdin=asyncio.subprocess.PIPE,
-            env=self._environment,
-            pass_fds=self._inherited,
+            env={**self._environment, **note.environment},
+            pass_fds=(*self._inherited, note.writer),
             start_new_session=True,  # Ctrl-C reaches only this process, which then stops the worker
         )
         started, is_cancelled = await _to_the_end(start)  # in a cancelled start asyncio kills the process
-        try:
-            process = started.result()
-        except OSError as exc:  # for example out of memory or processes
-            if is_cancelled:
-                raise asyncio.CancelledError from exc
-            return f"not started: {exc.strerror}", 1
+        if is_cancelled and started.exception() is not None:
+            raise asyncio.CancelledError
+        return started.result(), is_cancelled
+
+    async def _end_of(self, process: asyncio.subprocess.Process, *, is_cancelled: bool) -> int:
+        """Return the exit code of a process that has ended. End it at a restart or a cancel."""
         self._process = process
         try:
             self._changed()
@@ -151,8 +166,7 @@ class Supervisor:
             self._changed()
         if is_cancelled or is_cancelled_now:
             raise asyncio.CancelledError
-        code = await process.wait()
-        return end_of(code), code
+        return await process.wait()
 
     async def _stop(self, process: asyncio.subprocess.Process) -> None:
         with suppress(ProcessLookupError):

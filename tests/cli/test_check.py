@@ -4,7 +4,7 @@ import asyncio
 import json
 import os
 import sys
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -12,9 +12,12 @@ import pytest
 from receiver.cli.check import size_and_lag, wrapped
 from receiver.cli.main import receiver, run
 from receiver.core.clock import SystemClock
+from receiver.core.grouped_log import GroupedLog
+from receiver.core.sizes import shown_size
 from receiver.core.types import WorkerId
 from receiver.core.work import StoreFacts
 from receiver.core.workers import WorkerSign
+from receiver.errors import StoreError
 from receiver.stores import open_store
 from receiver.stores.sqlite.statements import search
 from tests.doubles import delivery
@@ -64,19 +67,15 @@ def test_it_notes_a_public_url_that_the_service_cannot_reach(
     assert "note      the service at https://api.firecrawl.dev cannot reach" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("setting", "value"),
-    [("BASE_URL", "foo"), ("BASE_URL", "https://user:word@example.com"), ("PUBLIC_URL", "foo")],
-)
-def test_the_addresses_of_the_service_are_checked_as_a_client_checks_them(
-    setting: str, value: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_the_address_of_the_receiver_is_checked_as_a_job_needs_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Without a call, and also if there is no key yet."""
-    monkeypatch.setenv(f"RECEIVER_{setting}", value)
+    monkeypatch.setenv("RECEIVER_PUBLIC_URL", "foo")
 
     assert invoke("check") == 2
 
-    assert f"WRONG: RECEIVER_{setting}" in told(capsys, "service")
+    assert "WRONG: RECEIVER_PUBLIC_URL" in told(capsys, "service")
 
 
 def test_as_json_each_part_and_note_is_an_object(
@@ -257,6 +256,48 @@ def test_a_store_that_is_not_there_is_not_created(tmp_path: Path, capsys: pytest
     assert invoke("check") == 0
     assert "does not exist yet" in capsys.readouterr().out
     assert list(tmp_path.glob("receiver.db*")) == []
+
+
+@pytest.mark.postgres
+def test_a_database_without_our_tables_is_told_from_one_that_is_not_there(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is no error: the tables are made by the command that the guide names."""
+    monkeypatch.setenv("RECEIVER_STORE", postgres_url)
+
+    assert invoke("check") == 0
+
+    line = told(capsys, "store")
+    assert "has no tables of ours yet; `receiver store migrate` creates them" in line
+    assert "does not exist" not in line
+
+
+@pytest.mark.parametrize(("sizes", "probed"), [((), 65_536), ((100_000, 70_000), 100_000), ((10,), 65_536)])
+def test_it_tests_a_write_of_the_usual_size(
+    sizes: tuple[int, ...], probed: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On a full disk a small write may succeed, and every delivery fail. That is an error of the store."""
+
+    async def store() -> None:
+        async with open_store("sqlite:///receiver.db").log() as log:
+            for number, size in enumerate(sizes):
+                await log.append(delivery(str(number), body=b"x" * size))
+
+    asyncio.run(store())
+    tried = list[int]()
+
+    def probe(self: GroupedLog, now: datetime, size: int = 0) -> "asyncio.Future[None]":
+        tried.append(size)
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        future.set_exception(StoreError("the disk is full"))
+        return future
+
+    monkeypatch.setattr(GroupedLog, "probe", probe)
+
+    assert invoke("check") == 3
+
+    assert tried == [probed]
+    assert f"WRONG: a delivery of {shown_size(probed)} cannot be written: the disk is full" in told(capsys, "store")
 
 
 def test_handlers_see_what_env_files_set(

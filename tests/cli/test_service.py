@@ -220,7 +220,7 @@ def test_an_unreachable_service_is_reported(
     monkeypatch.setenv("RECEIVER_BASE_URL", "ftp://127.0.0.1")
 
     assert invoke("scrape", "https://example.com") == 2
-    assert "RECEIVER_BASE_URL must begin with https://" in capsys.readouterr().err
+    assert "RECEIVER_BASE_URL: the address must begin with https://" in capsys.readouterr().err
 
 
 def test_a_page_is_written_as_markdown(

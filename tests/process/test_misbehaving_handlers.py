@@ -208,6 +208,23 @@ async def test_a_handler_that_ends_its_worker_every_time_is_dead_in_the_end(tmp_
         await until(lambda: states() == ["dead"], "the poisonous work item to be recorded as dead")
 
 
+@pytest.mark.parametrize("arguments", [(), ("--workers", "2"), ("--web-processes", "2")])
+@pytest.mark.parametrize("code", [0, 2, 3])
+async def test_an_exit_code_of_a_handler_means_nothing(
+    tmp_path: Path, code: int, arguments: tuple[str, ...]
+) -> None:
+    """Neither that the configuration is wrong, nor that the store is, nor that somebody has stopped the worker."""
+    deployment = Deployment(tmp_path)
+    crash = f'    if not Path("left").exists():\n        Path("left").touch()\n        os._exit({code})\n'
+    deployment.write_handlers(BEGIN + '@router.on("*")\ndef crash(event):\n' + crash + RECORD)
+    async with deployment.serve(*arguments) as serving:
+        first = await deliver(serving)
+        ended = await serving.line("worker_ended", f"exit code {code}", "restart_in_s=1.0")
+        assert "ERROR" in ended
+        second = await deliver(serving, seed=2)
+        await all_is_well(deployment, first, second, killed=True)
+
+
 RAISED = [
     "sys.exit(3)",
     "raise KeyboardInterrupt",

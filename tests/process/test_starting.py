@@ -75,6 +75,21 @@ async def test_a_server_that_took_long_to_load_serves(tmp_path: Path) -> None:
         assert serving.children_with("receiver.stores.writer_process") == [writer]
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
+def test_a_console_on_the_port_of_the_endpoint_is_told_before_anything_is_begun(tmp_path: Path, host: str) -> None:
+    """The message names both settings: no other program has the port."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    deployment = Deployment(tmp_path, host=host, port=port, console_port=port)
+
+    done = deployment.run("serve", "--console")
+
+    assert done.code == 2
+    assert f"RECEIVER_PORT and RECEIVER_CONSOLE_PORT are both {port}: choose another" in done.text
+    assert not deployment.database.exists()
+
+
 def test_a_taken_port_is_told_before_anything_is_begun(tmp_path: Path) -> None:
     """No process has made a database."""
     with socket.socket() as taken:

@@ -22,6 +22,12 @@ SECOND = timedelta(seconds=1)
 REFUSED, STORE_REFUSED = 2, 3
 
 
+def ending(code: int) -> str:
+    """Return a program that ends by itself as ours do: it tells its exit code."""
+    tells = f"os.write(int(os.environ['CRAWL_RECEIVER_TELLS_EXIT_CODE_TO']), b'{code}\\n')"
+    return f"import os; {tells}; raise SystemExit({code})"
+
+
 class WatchedClock(VirtualClock):
     """A clock that tells when somebody begins to wait, and for how long."""
 
@@ -114,7 +120,7 @@ async def test_a_worker_that_ends_is_started_again_with_growing_pauses(caplog: p
 
 async def test_a_first_worker_that_is_refused_ends_the_supervision() -> None:
     """To try again would not help, and whoever has started it shall see the reason."""
-    staff = Staff(f"raise SystemExit({REFUSED})")
+    staff = Staff(ending(REFUSED))
     async with supervising(staff, WatchedClock()) as task:
         await soon(task)
 
@@ -123,7 +129,7 @@ async def test_a_first_worker_that_is_refused_ends_the_supervision() -> None:
 
 async def test_a_later_worker_that_is_refused_is_started_again() -> None:
     """A change has broken the handlers, and another may mend them; deliveries are kept in the meantime."""
-    staff, clock = Staff("raise SystemExit(1)", f"raise SystemExit({REFUSED})"), WatchedClock()
+    staff, clock = Staff("raise SystemExit(1)", ending(REFUSED)), WatchedClock()
     async with supervising(staff, clock):
         assert await pauses(clock, 3) == [1, 2, 4]
 
@@ -182,10 +188,48 @@ async def test_a_worker_that_ended_well_is_no_error(caplog: pytest.LogCaptureFix
     """Ctrl-C in a terminal reaches it too."""
     caplog.set_level(logging.INFO)
     clock = WatchedClock()
-    async with supervising(Staff(""), clock):
+    async with supervising(Staff(ending(0)), clock):
         await pauses(clock, 1)
 
     assert caplog.records[0].levelname == "INFO"
+
+
+FORKS = """
+import os
+if not os.fork():
+    os.read(0, 1)  # until the supervisor has ended with this process
+    os._exit(0)
+"""
+
+
+@pytest.mark.parametrize("code", [0, REFUSED, STORE_REFUSED])
+@pytest.mark.parametrize("forks", [False, True])
+async def test_an_exit_code_that_the_worker_did_not_tell_is_a_crash(
+    code: int, forks: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A handler has ended its process with it. That stops no supervision, and no store is thought refused.
+
+    A process that it forked may have the pipe open.
+    """
+    clock = WatchedClock()
+    program = f"{FORKS if forks else 'import os'}\nos._exit({code})"
+    async with supervising(Staff(program), clock) as task:
+        waiting = asyncio.create_task(pauses(clock, 2))
+        await asyncio.wait([waiting, task], return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            waiting.cancel()
+            task.result()
+        assert await waiting == [1, 2]
+
+    ends = [vars(record) for record in caplog.records if event_of(record) == "worker_ended"]
+    assert [(end["levelname"], end["how"]) for end in ends[:2]] == [("ERROR", f"exit code {code}")] * 2
+
+
+async def test_another_exit_code_than_the_worker_told_is_a_crash() -> None:
+    """Code of the handlers ended the process after the worker."""
+    clock = WatchedClock()
+    async with supervising(Staff(ending(0).replace("raise SystemExit(0)", f"os._exit({REFUSED})")), clock):
+        assert await pauses(clock, 2) == [1, 2]
 
 
 @pytest.mark.parametrize(
@@ -351,7 +395,7 @@ async def test_a_restart_ends_the_pause_between_two_workers() -> None:
 
 async def test_a_refused_worker_waits_for_a_change(caplog: pytest.LogCaptureFixture) -> None:
     """Its error is told once, and not again before somebody has saved a file. That holds for the first one too."""
-    staff, clock = Staff(f"raise SystemExit({REFUSED})"), WatchedClock()
+    staff, clock = Staff(ending(REFUSED)), WatchedClock()
 
     async def told(times: int) -> None:
         while [event_of(one) for one in caplog.records].count("worker_waits_for_change") < times:  # noqa: ASYNC110
@@ -368,7 +412,7 @@ async def test_a_refused_worker_waits_for_a_change(caplog: pytest.LogCaptureFixt
 
 async def test_a_store_that_is_refused_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     """A worker that waiting does not help is tried once a minute, and does not repeat itself."""
-    staff, clock = Staff(f"raise SystemExit({STORE_REFUSED})"), WatchedClock()
+    staff, clock = Staff(ending(STORE_REFUSED)), WatchedClock()
     async with supervising(staff, clock):
         assert await pauses(clock, 3) == [60, 60, 60]
 
@@ -472,7 +516,7 @@ async def test_if_a_first_process_is_refused_all_others_stop(tmp_path: Path) -> 
     fifo = tmp_path / "ready"
     os.mkfifo(fifo)
     waits = Staff(TELLS_AND_WAITS.format(setup="", fifo=str(fifo), end=""))
-    refused = Staff(f"open({str(fifo)!r}).read(); raise SystemExit({REFUSED})")
+    refused = Staff(f"open({str(fifo)!r}).read(); {ending(REFUSED)}")
 
     await soon(supervise([_supervisor(staff, WatchedClock()) for staff in (waits, refused)]))
 

@@ -8,8 +8,8 @@ import httpx
 from pydantic import SecretStr
 
 from receiver.core.addresses import is_loopback
+from receiver.core.service_address import require_service_address
 from receiver.errors import ConfigurationError, ServiceError, ServiceUnreachable, UnexpectedAnswer
-from receiver.requests.hosts import LONGEST_LABEL, fits_dns
 from receiver.service.client.calls import ServiceCall, ServiceResponse
 
 CONNECTED_WITHIN = timedelta(seconds=10)
@@ -129,20 +129,11 @@ def no_whole_answer(path: str) -> httpx.ReadTimeout:
 def read_base_url(base_url: str) -> httpx.URL:
     """Return the address of the service, or raise ConfigurationError if a client would not take it."""
     try:
-        url = httpx.URL(base_url)
+        return httpx.URL(require_service_address(base_url))
+    except ValueError as exc:
+        raise ConfigurationError(f"RECEIVER_BASE_URL: {exc}") from None
     except httpx.InvalidURL:  # its text can quote a password
-        raise ConfigurationError("RECEIVER_BASE_URL is not a valid URL") from None
-    if url.scheme not in ("http", "https") or not url.host:
-        raise ConfigurationError("RECEIVER_BASE_URL must begin with https:// or http:// and a host")
-    if url.userinfo:
-        raise ConfigurationError("RECEIVER_BASE_URL must not contain a user or password: the API key logs in")
-    if url.query or url.fragment:
-        raise ConfigurationError("RECEIVER_BASE_URL must end before ? and #: operations add their own path")
-    if url.port is not None and not 0 < url.port < 65_536:
-        raise ConfigurationError("RECEIVER_BASE_URL must have a port from 1 to 65535")
-    if not fits_dns(url.raw_host.decode("ascii")):
-        raise ConfigurationError(f"RECEIVER_BASE_URL must have 1 to {LONGEST_LABEL} characters between two dots")
-    return url
+        raise ConfigurationError("RECEIVER_BASE_URL: the address is not a valid URL") from None
 
 
 def _checked(api_key: str) -> str:

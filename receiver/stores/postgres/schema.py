@@ -115,7 +115,7 @@ def require_known(version: int, address: Address) -> None:
 
 
 def _no_store(address: Address) -> StoreError:
-    return StoreError(f"the database {address.name} has no tables of ours; `receiver serve` creates them")
+    return StoreError(f"the database {address.name} has no tables of ours; `receiver store migrate` creates them")
 
 
 @contextmanager

@@ -55,6 +55,8 @@ class PostgresStore:
 
     async def health_notes(self) -> Sequence[str]:
         """Return what could harm the database, each with what to do."""
+        if not await asyncio.to_thread(self.exists):
+            return ()
         async with self._open(create=False, writes=False) as database:
             return await database.call(lambda connection: notes(connection, self._address.schema))
 

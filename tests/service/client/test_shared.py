@@ -9,6 +9,7 @@ import pytest
 from receiver.errors import ConfigurationError
 from receiver.service.client import AsyncClient, Client
 from receiver.service.client.shared import ServiceClients, open_clients
+from receiver.settings import Settings
 
 KEY = "fc-0123456789abcdef"
 BASE = "https://api.example.com"
@@ -100,15 +101,38 @@ async def test_the_key_is_in_no_repr_and_no_log(caplog: pytest.LogCaptureFixture
         "https://user:s3cret@api.example.com",
         "https://s3cret@api.example.com",
         "http://user:s3cret",
+        "http://999.1.1.1",
+        "http://host/a b",
+        "http://host/\x7f",
+        " http://host",
     ],
 )
 async def test_an_invalid_address_is_refused(base: str) -> None:
-    """The error comes before the first handler runs, and quotes no password."""
+    """By the settings and by a client, in the same words, which quote no password."""
     with pytest.raises(ConfigurationError, match="RECEIVER_BASE_URL") as caught:
         async with open_clients(base, KEY):
             pass
+    with pytest.raises(ConfigurationError) as of_settings:
+        Settings(_env_file=None, base_url=base)
 
+    assert str(of_settings.value) == str(caught.value)
     assert "s3cret" not in "".join(traceback.format_exception(caught.value))
+
+
+@pytest.mark.parametrize(
+    "base",
+    [
+        "https://api.firecrawl.dev",
+        "HTTP://h:1/v1",
+        "http://[::1]:8000",
+        "https://bücher.example",
+        "http://127.0.0.1",
+    ],
+)
+async def test_an_address_of_a_service_is_taken(base: str) -> None:
+    """Also one with a path, in other letters, and without a name."""
+    async with open_clients(Settings(_env_file=None, base_url=base).base_url, KEY):
+        pass
 
 
 @pytest.mark.parametrize("key", ["", "two words", "line\nline", "clé"])

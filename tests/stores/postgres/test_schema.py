@@ -55,7 +55,7 @@ async def test_a_database_without_our_tables_is_there_and_empty(postgres_url: st
     store = PostgresStore(postgres_url)
     assert not await asyncio.to_thread(store.exists)
     for opening in (store.reports, store.controls, store.maintenance):
-        with pytest.raises(StoreError, match="has no tables of ours; `receiver serve` creates them"):
+        with pytest.raises(StoreError, match="has no tables of ours; `receiver store migrate` creates them"):
             async with opening():
                 pass
     async with store.log():
