@@ -38,9 +38,9 @@ def replay(flags: ReplayFlags) -> int:
     """Run handlers on stored events again.
 
     With BUNDLE, a file of `receiver events export`, the events come from there. Handlers run here now, in the order
-    of arrival, with `ctx.trigger == "replay"`. A failed handler is not retried, the store does not change, and the
-    exit code is 1 if one failed. Two other modes: --enqueue leaves the events to the workers, --to URL sends them
-    to another receiver. The command shows a plan first.
+    of arrival, with `ctx.trigger == "replay"`, those with run_in="process" in a thread. A failed handler is not
+    retried, the store does not change, and the exit code is 1 if one failed. Two other modes: --enqueue leaves the
+    events to the workers, --to URL sends them to another receiver. The command shows a plan first.
     """
     check_combination(flags)
     if flags.reload and not flags.dry_run:
@@ -53,7 +53,7 @@ def replay(flags: ReplayFlags) -> int:
     try:
         # --no-network cannot see the connections of uvloop.
         return run(_replay(settings, router, handlers, flags), fastest=not flags.no_network)
-    except (asyncio.CancelledError, KeyboardInterrupt):  # the second Ctrl-C
+    except (asyncio.CancelledError, KeyboardInterrupt):  # the second Ctrl-C or SIGTERM
         flush()
         os._exit(INTERRUPTED)  # the interpreter would wait for a plain handler, which nothing can cancel
 
