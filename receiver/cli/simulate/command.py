@@ -11,7 +11,15 @@ from receiver.cli.common.filter_options import store_option, text
 from receiver.cli.common.lazy_group import LazyGroup
 from receiver.cli.common.numbers import Number
 from receiver.cli.common.output import note, write_json
-from receiver.cli.simulate.flags import ARRIVALS, ENDPOINT, FAULTS, OUTAGES, SENDER, scenario_options
+from receiver.cli.simulate.flags import (
+    ARRIVALS,
+    ENDPOINT,
+    FAULTS,
+    FAULTS_OF_SENDER,
+    OUTAGES,
+    SENDER,
+    scenario_options,
+)
 from receiver.cli.simulate.trace import STDOUT, opened, tracing
 from receiver.service.simulator.page import page, picture
 from receiver.service.simulator.report import SimulationReport
@@ -110,8 +118,10 @@ def simulate(
 
 
 def _check_not_live(scenario: Scenario, live: Mapping[str, Any]) -> None:
-    """Raise UsageError for options that need --to; say which part of the scenario a simulation leaves out."""
-    if given := [name for name, value in live.items() if value]:
+    """Raise UsageError for options that need --to; say which part of a file a simulation leaves out."""
+    flags = click.get_current_context().params
+    faults = [name for name in FAULTS_OF_SENDER if flags[name] is not None]
+    if given := [*faults, *(name for name, value in live.items() if value)]:
         raise click.UsageError(f"--{given[0].replace('_', '-')} needs --to URL")
     if scenario.faults != Faults():
         note("a simulation has no faults of the sender: add --to URL")
