@@ -21,6 +21,7 @@ from receiver.cli.simulate.flags import (
     scenario_options,
 )
 from receiver.cli.simulate.trace import STDOUT, opened, tracing
+from receiver.core.text import did_you_mean, escape_controls, resembling
 from receiver.service.simulator.page import page, picture
 from receiver.service.simulator.report import SimulationReport
 from receiver.service.simulator.run import simulate as attempts_of
@@ -47,11 +48,20 @@ class _Simulate(click.Command):
         context = click.Context(self, parent, info_name=info_name)
         if args and (subcommand := _SUBCOMMANDS.get_command(context, args[0])):
             return subcommand.make_context(f"{info_name} {args[0]}", args[1:], parent=parent, **extra)
+        if args and not args[0].startswith("-") and not Path(args[0]).exists():
+            _suggest_subcommand(args[0], context)
         return super().make_context(info_name, args, parent=parent, **extra)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Subcommands"):
             formatter.write_dl(list(_SUBCOMMANDS.summaries(ctx, formatter.width - 6)))
+
+
+def _suggest_subcommand(word: str, context: click.Context) -> None:
+    """Raise UsageError if a word, which is no file, resembles a subcommand."""
+    if close := resembling(word, _SUBCOMMANDS.list_commands(context)):
+        name = escape_controls(word)
+        raise click.UsageError(f"{name!r} is neither a file nor a subcommand{did_you_mean(close)}", context)
 
 
 @click.command(cls=_Simulate)
