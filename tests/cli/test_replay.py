@@ -284,6 +284,24 @@ def test_results_are_written_and_counted(command: Command, monkeypatch: pytest.M
     ]
 
 
+def test_a_time_out_shows_the_line_of_the_handler(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the worker's log does, without the frames that end a handler."""
+    keep(delivery("a"))
+    code = (
+        "import asyncio\n@router.on('*', timeout=0.001)\nasync def one(event):\n    await asyncio.Event().wait()\n"
+    )
+    write_handlers(code, monkeypatch)
+
+    assert command() == 1
+
+    first, *below = [
+        line for line in command.out.splitlines() if line.startswith(("timed_out", "    replayed", "    T"))
+    ]
+    assert first.endswith("took longer than 0.001 s and was cancelled")
+    assert below == ["    replayed.py:7 in one: await asyncio.Event().wait()"]
+    assert "runner.py" not in command.out
+
+
 def test_json_is_one_object_a_line_and_nothing_else(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     """The plan and what handlers print go to standard error."""
     keep(delivery("a"))
