@@ -8,7 +8,7 @@ from typing import Any
 
 from receiver.core.deliveries import Delivery
 from receiver.core.envelope_fields import NotAnObject, read_fields
-from receiver.core.lenient_json import NotJson
+from receiver.core.lenient_json import NotJson, TooDeep
 from receiver.core.run_names import RUN_KEY_PREFIX
 from receiver.core.text import escape_controls
 from receiver.core.types import DeliveryKey, Headers
@@ -42,6 +42,8 @@ def read_envelope(headers: Headers, body: bytes, *, received_at: datetime) -> De
         content = read_fields(body)
     except NotAnObject:
         raise Malformed("the body is not a JSON object") from None
+    except TooDeep:
+        raise Malformed("the body is nested too deeply to be read") from None
     except NotJson:
         raise Malformed("the body is not JSON") from None
     kind = content.get("type")

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from receiver.core.lenient_json import NotJson, load_json
+from receiver.core.lenient_json import NotJson, TooDeep, load_json
 
 _SMALL = 64 * 1024
 _CHUNK = 1024 * 1024
@@ -59,7 +59,8 @@ def read_fields(body: bytes) -> Mapping[str, Any]:
 
     A value that is an array or an object is left out. Time and memory grow with the body's length alone, not with
     how many values are in it. This reads what `load_json` reads. In a body of more than 64 KiB that is not strict
-    JSON, lone surrogates read as U+FFFD. Raises NotJson, or NotAnObject for other JSON.
+    JSON, lone surrogates read as U+FFFD. Raises NotJson, TooDeep for what is nested too deeply to be read, or
+    NotAnObject for other JSON.
     """
     try:
         return _read_strictly(body)
@@ -87,7 +88,7 @@ def _read_strictly(body: bytes | bytearray) -> Mapping[str, Any]:
 def _read_mended(body: bytes, reason: Exception) -> Mapping[str, Any]:
     """Read a long body that is no strict JSON: `load_json` would build all that is in it."""
     if isinstance(reason, RecursionError):
-        raise NotJson(f"not JSON: {reason}") from reason
+        raise TooDeep from reason
     try:
         mended = strict_copy(body)
         try:
@@ -95,7 +96,9 @@ def _read_mended(body: bytes, reason: Exception) -> Mapping[str, Any]:
         except msgspec.ValidationError:
             _skip_value(mended)  # raises if it is no JSON at all
             raise NotAnObject("not a JSON object") from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
+    except RecursionError as exc:
+        raise TooDeep from exc
+    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
         raise NotJson(f"not JSON: {exc}") from exc
 
 

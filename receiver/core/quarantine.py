@@ -3,7 +3,11 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from receiver.core.types import DeliveryKey, Headers
+from receiver.core.types import AppendOutcome, DeliveryKey, Headers
+from receiver.errors import Malformed
+
+KINDS = (Malformed.code, AppendOutcome.CONFLICT.value)
+"""The reasons for which a request can be in quarantine."""
 
 
 @dataclass(frozen=True, slots=True)

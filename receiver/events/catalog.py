@@ -1,7 +1,7 @@
 """From bytes to events: the class of each type."""
 
 from receiver.core.body_cost import MAX_BODY_COST, MAX_OBJECTS, NEVER_REFUSED, body_cost
-from receiver.core.lenient_json import NotJson, load_json
+from receiver.core.lenient_json import NotJson, TooDeep, load_json
 from receiver.errors import CostlyBody, Malformed
 from receiver.events.agent import AgentAction, AgentCancelled, AgentCompleted, AgentFailed, AgentStarted
 from receiver.events.base import Event, UnknownEvent
@@ -64,6 +64,8 @@ def parse_event(body: bytes) -> Event:
         )
     try:
         payload = load_json(body)
+    except TooDeep as exc:
+        raise Malformed("the body is nested too deeply to be read") from exc
     except NotJson as exc:
         raise Malformed("the body is not JSON; send the payload exactly as the service makes it") from exc
     if not isinstance(payload, dict):

@@ -256,6 +256,21 @@ def test_a_job_is_fetched_without_a_store(
     assert Path("other.db").exists() == (not to)
 
 
+def test_a_job_that_cannot_be_fetched_leaves_no_folder(
+    service: Service, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A folder that was there stays. Only the error is said."""
+    service.answers = {}
+    Path("there").mkdir()
+
+    for folder in ("made/below", "there"):
+        assert invoke("jobs", "fetch", JOB, "--family", "crawl", "--to", folder) == 1
+        assert "stopped" not in capsys.readouterr().err
+
+    assert not Path("made").exists()
+    assert Path("there").exists()
+
+
 def test_a_job_that_cannot_be_fetched_leaves_the_store_as_it_was(
     service: Service, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -57,9 +57,34 @@ async def test_a_first_interrupt_uses_no_lock() -> None:
     with stopping_at_interrupt("this page") as stop:
         handler: Any = signal.getsignal(signal.SIGINT)
 
-        assert locks_used(handler) == set()
+        assert locks_used(lambda: handler(signal.SIGINT, None)) == set()
         assert stop.is_set()
         await asyncio.sleep(0)
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
+async def test_a_process_that_a_step_forks_ends_at_a_signal() -> None:
+    """A handler in a replay may use multiprocessing, which ends its processes with SIGTERM and waits for them."""
+    with stopping_at_interrupt("this page") as stop:
+        child = os.fork()
+        if not child:
+            signal.raise_signal(signal.SIGTERM)
+            os._exit(0)
+        _, status = os.waitpid(child, 0)  # noqa: ASYNC222 - a step may block
+
+    assert os.WTERMSIG(status) == signal.SIGTERM
+    assert not stop.is_set()
+
+
+async def test_after_the_steps_signals_do_what_they_did_before() -> None:
+    """The command has nothing left to finish."""
+    numbers = signal.SIGINT, signal.SIGTERM
+    before = [signal.getsignal(number) for number in numbers]
+
+    with stopping_at_interrupt("this page"):
+        assert all(signal.getsignal(number) not in before for number in numbers)
+
+    assert [signal.getsignal(number) for number in numbers] == before
 
 
 async def test_signals_inside_of_a_signal_stop_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,6 +48,43 @@ def test_a_monitor_is_made_with_this_receiver_as_its_webhook(
     }
 
 
+@pytest.mark.parametrize("verb", ["show", "run", "pause", "resume", "delete"])
+def test_a_shortened_id_is_refused_before_the_service_is_asked(
+    verb: str, stub: Stub, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The store does not know monitors, and the service takes only whole ids."""
+    assert invoke("monitors", verb, "01a216cf") == 2
+
+    assert "the whole id of a monitor: `receiver monitors list` shows it" in " ".join(
+        capsys.readouterr().err.split()
+    )
+    assert not stub.connections
+
+
+@pytest.mark.parametrize("args", [("jobs", "fetch"), ("jobs", "cancel"), ("backfill", "--yes", "--job")])
+def test_a_shortened_id_of_an_unknown_job_is_refused(
+    args: tuple[str, ...], stub: Stub, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The store cannot complete it."""
+    fill(lambda store: store.items(1, DONE))
+
+    assert invoke(*args, "01a216cf", "--family", "crawl") == 1
+
+    assert "the service needs its whole id" in capsys.readouterr().err
+    assert not stub.connections
+
+
+@pytest.mark.parametrize("verb", ["fetch", "cancel"])
+def test_without_a_store_a_shortened_id_of_a_job_is_refused(
+    verb: str, stub: Stub, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It would be sent to the service as it is."""
+    assert invoke("jobs", verb, "01a216cf", "--family", "crawl") == 1
+
+    assert "the service needs its whole id" in capsys.readouterr().err
+    assert not stub.connections
+
+
 def test_a_monitor_can_have_any_target(stub: Stub, answers: Answers, capsys: pytest.CaptureFixture[str]) -> None:
     """It comes as JSON. The schedule can be words."""
     answers["POST /v2/monitor"] = (200, {"success": True, "data": MONITOR})

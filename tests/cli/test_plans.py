@@ -8,6 +8,7 @@ import click
 import pytest
 
 from receiver.cli.common.confirm import agreed, carry_out, count_lines, span_and_first
+from receiver.cli.main import receiver, run
 from receiver.core.chosen_work import CHUNK
 from receiver.core.clock import local_time
 from tests.cli.kept import NOON
@@ -90,3 +91,26 @@ def test_yes_asks_nobody() -> None:
     assert agreed("Really?", yes=True)
     with pytest.raises(click.UsageError, match="add --yes"):
         agreed("Really?", yes=False)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "events list",
+        "jobs list",
+        "work-items list",
+        "work-items retry",
+        "quarantine list",
+        "events export",
+        "replay",
+    ],
+)
+@pytest.mark.parametrize(("since", "until"), [("2h", "3h"), ("2026-08-04T12:00Z", "2026-08-04T12:00Z")])
+@pytest.mark.usefixtures("configured")
+def test_an_empty_span_is_wrong_use(
+    command: str, since: str, until: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It must not look like a store in which nothing matches."""
+    assert run(receiver.main, [*command.split(), "--since", since, "--until", until]) == 2
+
+    assert "nothing can match: --since is not before --until" in capsys.readouterr().err

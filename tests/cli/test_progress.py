@@ -1,17 +1,20 @@
 """Log lines beside a progress bar."""
 
+import asyncio
 import io
 import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
-from receiver.cli.common.progress import lines_and_progress
+from receiver.cli.common.progress import ProgressLines, lines_and_progress
 from receiver.core.log_lines import ConsoleFormatter
 from receiver.core.logs import BackgroundHandler
+from tests.doubles import LONG
 
 
 class Terminal(io.StringIO):
@@ -89,3 +92,72 @@ def test_a_print_to_a_pipe_does_not_come_to_the_terminal(
 
     assert "printed by a handler" not in program.terminal.getvalue()
     assert "printed by a handler" in capfd.readouterr().out
+
+
+class Pipe(io.BytesIO):
+    """A pipe with a reader that goes away. `news` is set when that reader has so many lines, or when it is gone."""
+
+    def __init__(self, lines: int, *, goes_after: int | None = None) -> None:
+        super().__init__()
+        self.news = asyncio.Event()
+        self._lines = lines
+        self._goes_after = goes_after
+
+    def write(self, data: Any, /) -> int:
+        if self.lines() == self._goes_after:
+            self.news.set()
+            raise BrokenPipeError
+        written = super().write(data)
+        if self.lines() == self._lines:
+            self.news.set()
+        return written
+
+    def lines(self) -> int:
+        """Return how many lines the reader has got."""
+        return self.getvalue().count(b"\n")
+
+
+@pytest.fixture
+def into(monkeypatch: pytest.MonkeyPatch) -> Callable[[Pipe], ProgressLines]:
+    """Makes a writer into a pipe, whose time stands still for what it writes at once."""
+
+    def make(pipe: Pipe) -> ProgressLines:
+        monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BufferedWriter(cast("Any", pipe), 100_000)))
+        now = asyncio.get_running_loop().time()
+        monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now)
+        lines = ProgressLines()
+        for number in range(1_000):
+            lines.write(str(number))
+        monkeypatch.undo()
+        return lines
+
+    return make
+
+
+async def test_a_pipe_gets_the_first_lines_at_once_and_then_many_together(
+    into: Callable[[Pipe], ProgressLines],
+) -> None:
+    """The last of them come without another write."""
+    pipe = Pipe(1_000)
+
+    into(pipe)
+
+    assert pipe.lines() == 100
+    async with asyncio.timeout(LONG):
+        await pipe.news.wait()
+
+
+async def test_a_reader_that_is_gone_is_noticed_by_the_next_line(into: Callable[[Pipe], ProgressLines]) -> None:
+    """What comes later by itself has nobody to raise to."""
+    told: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+    pipe = Pipe(1_000, goes_after=100)
+
+    lines = into(pipe)
+    async with asyncio.timeout(LONG):
+        await pipe.news.wait()
+    await asyncio.sleep(0)
+
+    assert told == []
+    with pytest.raises(BrokenPipeError):
+        lines.write("next")

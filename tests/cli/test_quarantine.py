@@ -74,6 +74,14 @@ def test_filters_choose(capsys: pytest.CaptureFixture[str], flags: tuple[str, ..
     assert rows(capsys, *flags) == expected
 
 
+@pytest.mark.parametrize("flag", ["--kind", "--reason"])
+def test_an_unknown_kind_is_refused(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The error has the known ones. A misspelt kind must not look like an empty quarantine."""
+    assert invoke("list", flag, "malformd") == 2
+
+    assert "'malformd' is not one of 'malformed', 'conflict'" in capsys.readouterr().err
+
+
 @pytest.mark.usefixtures("filled")
 def test_the_listing_for_people_has_a_line_for_each(capsys: pytest.CaptureFixture[str]) -> None:
     """A pipe gets lines below a header, and a terminal a table."""

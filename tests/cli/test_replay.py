@@ -189,7 +189,7 @@ def test_failed_replays_only_the_handlers_that_failed(command: Command, monkeypa
 
 
 def test_a_bundle_is_replayed_without_a_store(command: Command) -> None:
-    """Filters and both orders work. A damaged line is reported, and the other events are replayed."""
+    """Filters and both orders work. A damaged line is reported, and the others are replayed with exit code 1."""
     keep_jobs(4)
     command.exactly("events", "export", "bundle.gz")
     command.exactly("events", "export", "bundle")
@@ -199,10 +199,33 @@ def test_a_bundle_is_replayed_without_a_store(command: Command) -> None:
 
     lines = Path("bundle").read_bytes().splitlines(keepends=True)
     Path("bundle").write_bytes(b"".join([*lines[:2], b"{}\n", *lines[3:]]))
-    assert command("bundle", "--json") == 0
+    assert command("bundle", "--json") == 1
     assert [key for key, _, _ in results(command)] == ["k0", "k2", "k3"]
     assert "bundle, line 3: " in command.err
     assert not Path("kept.db").exists()
+
+
+@pytest.mark.parametrize("words", [(), ("--dry-run",), ("--type", "another")])
+def test_a_bundle_that_was_cut_is_a_failure(command: Command, words: tuple[str, ...]) -> None:
+    """As it is for `events import`: a script must not take a part for the whole."""
+    keep_jobs(4)
+    command.exactly("events", "export", "bundle.gz")
+    Path("bundle.gz").write_bytes(Path("bundle.gz").read_bytes()[:-30])
+
+    assert command("bundle.gz", *words) == 1
+
+    assert "damaged place" in command.err
+
+
+def test_reload_goes_on_with_a_damaged_bundle(command: Command) -> None:
+    """Its plan is shown by this command, which has to succeed."""
+    keep_jobs(4)
+    command.exactly("events", "export", "bundle.gz")
+    Path("bundle.gz").write_bytes(Path("bundle.gz").read_bytes()[:-30])
+
+    assert command("bundle.gz", "--reload", "--dry-run") == 0
+
+    assert "damaged place" in command.err
 
 
 def test_a_bundle_of_long_bodies_needs_little_memory(command: Command) -> None:
@@ -259,6 +282,24 @@ def test_results_are_written_and_counted(command: Command, monkeypatch: pytest.M
         "              1  succeeded  replayed.bad",
         "              2  succeeded  replayed.good",
     ]
+
+
+def test_a_time_out_shows_the_line_of_the_handler(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the worker's log does, without the frames that end a handler."""
+    keep(delivery("a"))
+    code = (
+        "import asyncio\n@router.on('*', timeout=0.001)\nasync def one(event):\n    await asyncio.Event().wait()\n"
+    )
+    write_handlers(code, monkeypatch)
+
+    assert command() == 1
+
+    first, *below = [
+        line for line in command.out.splitlines() if line.startswith(("timed_out", "    replayed", "    T"))
+    ]
+    assert first.endswith("took longer than 0.001 s and was cancelled")
+    assert below == ["    replayed.py:7 in one: await asyncio.Event().wait()"]
+    assert "runner.py" not in command.out
 
 
 def test_json_is_one_object_a_line_and_nothing_else(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:

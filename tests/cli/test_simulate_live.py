@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from receiver.cli.main import receiver, run
+from receiver.cli.simulate.flags import FAULTS_OF_SENDER
 from receiver.cli.simulate.live import Poster
 from receiver.cli.simulate.live_summary import Played, as_json, print_played
 from receiver.core.signing import verify
@@ -37,6 +38,7 @@ def invoke(*args: str) -> int:
         (["--play-outages"], "--play-outages needs --to URL"),
         (["--no-check"], "--no-check needs --to URL"),
         (["--store", "sqlite:///x.db"], "--store needs --to URL"),
+        *[([f"--{fault}", "0.5"], f"--{fault} needs --to URL") for fault in FAULTS_OF_SENDER],
         (["--to", URL, "--html", "page.html"], "do not go with --to"),
         (["--to", URL, "--speed", "0"], "'--speed'"),
         (["--to", "nowhere", "--no-check"], "http://HOST:PORT/PATH"),

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
+import click
 import pytest
 
 from receiver.cli.common.columns import Column, cells, cut, moment_column
@@ -184,6 +185,26 @@ def test_wide_shows_all_columns_in_full(seen_at: Seen) -> None:
         "subject",
     ]
     assert "monitor.check.completed" in rows[1]
+
+
+@pytest.mark.parametrize("listing", [*LISTINGS, ("monitors", "list"), ("tail",), ("drift",), ("actions",)])
+def test_the_help_names_columns_of_the_listing(
+    listing: tuple[str, ...], configured: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same that a shell offers."""
+    assert run(receiver.main, [*listing, "--help"]) == 0
+    named = re.search(r"Only these columns, such as (\w+),(\w+)\.", " ".join(capsys.readouterr().out.split()))
+    assert named is not None
+
+    context = receiver.make_context("receiver", [*listing], resilient_parsing=True)
+    command: click.Command = receiver
+    for word in listing:
+        assert isinstance(command, click.Group)
+        command = command.get_command(context, word) or command
+    [option] = [one for one in command.params if one.name == "columns"]
+    titles = [item.value for item in option.shell_complete(context, "")]
+
+    assert list(named.groups()) == titles[:2]
 
 
 @pytest.mark.usefixtures("long_rows")

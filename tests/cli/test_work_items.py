@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import subprocess
 import sys
 from datetime import timedelta
@@ -16,6 +17,7 @@ from receiver.core.clock import local_time
 from receiver.core.types import AttemptOutcome, DeliveryKey, Trigger, WorkState
 from receiver.core.views import work_detail
 from receiver.core.work import LOST, Attempt, WorkDetail, WorkSummary
+from receiver.core.work_states import MOVES
 from tests.cli.kept import (
     DEAD,
     DONE,
@@ -475,6 +477,17 @@ def test_a_listing_ends_when_its_reader_ends() -> None:
         err = process.stderr.read()
 
     assert (process.returncode, err) == (0, "")
+
+
+def test_the_columns_of_states_stand_apart(capsys: pytest.CaptureFixture[str]) -> None:
+    """Also those of the longest cause, with at least two spaces."""
+    assert invoke("states") == 0
+
+    rows = [re.split(r"  +", line) for line in capsys.readouterr().out.splitlines()]
+    assert {len(row) for row in rows} == {4}
+    assert [(before, cause, after) for before, cause, after, _ in rows[1:]] == [
+        (before or "-", cause, after) for (before, cause), after in MOVES.items()
+    ]
 
 
 @pytest.mark.parametrize("width", [40, 80, 120])

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from receiver.core.lenient_json import NotJson, load_json
+from receiver.core.lenient_json import NotJson, TooDeep, load_json
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -86,6 +86,12 @@ def test_other_bytes_are_refused(body: bytes) -> None:
     """The error is always NotJson."""
     with pytest.raises(NotJson):
         load_json(body)
+
+
+def test_what_is_too_deep_is_told_apart() -> None:
+    """It may be JSON."""
+    with pytest.raises(TooDeep, match="nested too deeply"):
+        load_json(b"[" * 5_000 + b"]" * 5_000)
 
 
 @given(st.binary(max_size=100))

@@ -20,7 +20,7 @@ _STOPPING = "stopping after this event"
 _GO_ON = "to go on where this stopped:"
 
 _CODE = """
-import asyncio, threading, time
+import asyncio, os, threading, time
 from receiver import Router
 
 router = Router()
@@ -42,6 +42,11 @@ _BLOCKING = """async def one(event, ctx):
     if ctx.delivery.key == "k1":
         print("in it", flush=True)
         time.sleep(600)"""
+_WAITING = """async def one(event, ctx):
+    if ctx.delivery.key == "k1":
+        print("in it", flush=True)
+        while not os.path.exists("go"):
+            await asyncio.sleep(0.01)"""
 _KINDS = {"async": _ASYNC, "plain": _PLAIN, "blocking": _BLOCKING}
 
 
@@ -91,17 +96,13 @@ async def test_ctrl_c_twice_cuts_a_handler_off(kind: str, deployment: Deployment
     assert "Traceback" not in program.output
 
 
-async def test_ctrl_c_once_lets_the_delivery_end(deployment: Deployment) -> None:
-    """And the next one does not begin."""
-    function = """async def one(event, ctx):
-    if ctx.delivery.key == "k1":
-        print("in it", flush=True)
-        while not os.path.exists("go"):
-            await asyncio.sleep(0.01)"""
-    deployment.write_handlers("import os\n" + _CODE.format(function=function))
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_a_first_signal_lets_the_delivery_end(number: signal.Signals, deployment: Deployment) -> None:
+    """And the next one does not begin. The command says how to go on."""
+    deployment.write_handlers(_CODE.format(function=_WAITING))
     async with deployment.start("replay", "--yes") as program:
         await program.line("in it")
-        program.send_signal(signal.SIGINT)
+        program.send_signal(number)
         await program.line(_STOPPING)
         (deployment.folder / "go").touch()
         assert await program.exit_code() == 130
@@ -110,6 +111,47 @@ async def test_ctrl_c_once_lets_the_delivery_end(deployment: Deployment) -> None
     assert handled(deployment) == ["k0", "k1"]
     await go_on(deployment, program)
     assert handled(deployment) == ["k0", "k1", "k2"]
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)], ids=["lines", "json"])
+async def test_a_pipe_gets_each_result_while_the_next_handler_runs(
+    form: tuple[str, ...], deployment: Deployment
+) -> None:
+    """As in `receiver replay | cat`. The handlers print nothing."""
+    function = """async def one(event, ctx):
+    while ctx.delivery.key == "k1" and not os.path.exists("go"):
+        await asyncio.sleep(0.01)"""
+    deployment.write_handlers(_CODE.format(function=function))
+    async with deployment.start("replay", "--yes", *form) as program:
+        await program.line("succeeded", "k0")
+        (deployment.folder / "go").touch()
+        assert await program.exit_code() == 0
+
+
+def test_a_handler_that_ends_the_process_takes_no_result_with_it(deployment: Deployment) -> None:
+    """The handlers of a replay run in the process that writes the results."""
+    function = "async def one(event, ctx):\n    if ctx.delivery.key == 'k2':\n        os._exit(7)"
+    deployment.write_handlers(_CODE.format(function=function))
+
+    done = deployment.run("replay", "--yes")
+
+    assert done.code == 7
+    assert [line.split()[2] for line in done.text.splitlines() if "succeeded" in line] == ["k0", "k1"]
+
+
+async def test_sigterm_twice_cuts_a_handler_off(deployment: Deployment) -> None:
+    """As Ctrl-C does."""
+    deployment.write_handlers(_CODE.format(function=_PLAIN))
+    async with deployment.start("replay", "--yes", "--record") as program:
+        await program.line("in it")
+        program.send_signal(signal.SIGTERM)
+        await program.line(_STOPPING, "send SIGTERM again")
+        program.send_signal(signal.SIGTERM)
+        assert await program.exit_code() == 130
+        await program.gone()
+
+    assert deployment.work() == [("handlers.one", "done", 1)]
+    assert _GO_ON in program.lines
 
 
 def test_a_full_disk_stops_a_replay_after_a_whole_delivery(deployment: Deployment) -> None:

@@ -180,16 +180,25 @@ def _filtered(
 def _in_time_of(store: str | None, given: dict[str, Any]) -> dict[str, Any]:
     """Return arguments with the moments of a span by the clock of the store, which kept moments are compared with.
 
-    Where it cannot be asked, the machine's must do: the command tells that itself, or needs no store.
+    Raises UsageError for a span that ends where it begins, or before that: nothing is in it. Where the clock cannot
+    be asked, the machine's must do: the command tells that itself, or needs no store.
     """
+    given = given | _moments(store, given)
+    since, until = given.get("since"), given.get("until")
+    if since is not None and until is not None and since >= until:
+        raise click.UsageError("nothing can match: --since is not before --until")
+    return given
+
+
+def _moments(store: str | None, given: dict[str, Any]) -> dict[str, datetime]:
     written = {name: given[name] for name in ("since", "until") if isinstance(given.get(name), str)}
     if not written:
-        return given
+        return {}
     try:
         now = asyncio.run(now_of(configured_store(load_reading_settings(store=store))))
     except (StoreError, ConfigurationError):
         now = SystemClock().now()
-    return given | {name: parse_moment(text, now) for name, text in written.items()}
+    return {name: parse_moment(text, now) for name, text in written.items()}
 
 
 def _handlers(explanation: str) -> Callable[[Command], Command]:

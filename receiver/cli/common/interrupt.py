@@ -1,4 +1,4 @@
-"""Signals that stop a command. In a long one the first Ctrl-C stops after the step at hand, the second at once."""
+"""Signals that stop a command. A long one ends its step at hand after the first, not after the second."""
 
 import asyncio
 import os
@@ -22,11 +22,12 @@ def stop_signals() -> tuple[signal.Signals, ...]:
 
 @contextmanager
 def stopping_at_interrupt(step: str) -> Iterator[asyncio.Event]:
-    """Give an event that Ctrl-C sets while the block runs; a second Ctrl-C cancels the running task.
+    """Give an event that Ctrl-C or SIGTERM sets while the block runs; a second one cancels the running task.
 
-    Code that blocks the event loop cannot be cancelled: there the second Ctrl-C raises KeyboardInterrupt.
+    Code that blocks the event loop cannot be cancelled: there the second signal raises KeyboardInterrupt. A process
+    that the block forks ends at these signals.
     """
-    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    loop, task, process = asyncio.get_running_loop(), asyncio.current_task(), os.getpid()
     stop = asyncio.Event()
     unanswered = False
 
@@ -36,33 +37,39 @@ def stopping_at_interrupt(step: str) -> Iterator[asyncio.Event]:
         if cancel and task is not None:
             task.cancel()
 
-    def interrupted(*_: object) -> None:
+    def interrupted(number: int, _: object) -> None:
         nonlocal unanswered
-        if unanswered:  # the loop has not run since the last Ctrl-C
+        if os.getpid() != process:  # a handler has forked, and multiprocessing ends its processes with SIGTERM
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
+            return
+        if unanswered:  # the loop has not run since the last signal
             raise KeyboardInterrupt
         unanswered, is_first = True, not stop.is_set()
         stop.set()
         loop.call_soon_threadsafe(partial(answer, cancel=not is_first))
         if is_first:
             # Not through sys.stderr: the signal may have interrupted a write there.
+            again = "press Ctrl-C" if number == signal.SIGINT else "send SIGTERM"
             with suppress(OSError):
-                os.write(_STDERR, f"\nstopping after {step}; press Ctrl-C again to stop at once\n".encode())
+                os.write(_STDERR, f"\nstopping after {step}; {again} again to stop at once\n".encode())
 
-    with _at_interrupt(interrupted):
+    with _handling(interrupted, signal.SIGINT, signal.SIGTERM):
         yield stop
 
 
 @contextmanager
 def ending_at_interrupt() -> Iterator[None]:
     """Let Ctrl-C end a block that blocks the event loop, such as a question."""
-    with _at_interrupt(signal.default_int_handler):
+    with _handling(signal.default_int_handler, signal.SIGINT):
         yield
 
 
 @contextmanager
-def _at_interrupt(handler: "signal._HANDLER") -> Iterator[None]:
-    before = signal.signal(signal.SIGINT, handler)
+def _handling(handler: "signal._HANDLER", *numbers: signal.Signals) -> Iterator[None]:
+    before = {number: signal.signal(number, handler) for number in numbers}
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, earlier in before.items():
+            signal.signal(number, earlier)

@@ -82,6 +82,6 @@ async def _run_after_every_change(command: Sequence[str], environment: dict[str,
             changed = await change
         finally:
             with suppress(ProcessLookupError):
-                running.terminate()
+                running.kill()  # at SIGTERM a replay would first finish its event, with the code from before
             await running.wait()
         note(f"\n── {changed} changed; running again")

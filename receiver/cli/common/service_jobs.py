@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from receiver.cli.common.filter_options import text
+from receiver.cli.common.service_ids import is_shortened, monitor_id
 from receiver.cli.common.store import configured_store, open_reports
 from receiver.core.ports.reports import Reports
 from receiver.errors import AmbiguousJob, UnknownJob
@@ -53,7 +53,10 @@ def unknown_options(command: Callable[..., Any]) -> Callable[..., Any]:
     decorated: Callable[..., Any] = given
     for option in (
         click.option(
-            "--monitor", type=text, metavar="ID", help="The monitor of a check, if none of its events arrived."
+            "--monitor",
+            type=monitor_id,
+            metavar="ID",
+            help="The monitor of a check, if none of its events arrived.",
         ),
         family_option,
     ):
@@ -62,14 +65,17 @@ def unknown_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 async def resolve(reports: Reports, prefix: str, unknown: Unknown) -> str:
-    """Return the one job whose id begins so. If none does and `unknown` gives a family, the prefix is the id."""
+    """Return the one job whose id begins so. If none does and `unknown` gives a family, the prefix is the id.
+
+    Raises UnknownJob if there is no such job, or if that id is shortened: the service takes only whole ones.
+    """
     try:
         return await reports.resolve_job(prefix)
     except AmbiguousJob:
         raise
     except UnknownJob as exc:
         if unknown.family is not None:
-            return prefix
+            return whole_job_id(prefix)
         raise UnknownJob(f"{exc}; if none of its events arrived, add --family or --monitor") from exc
 
 
@@ -83,7 +89,14 @@ async def arrived(settings: Settings, prefix: str, unknown: Unknown, *, partly: 
             return await delivered(reports, await resolve(reports, prefix, unknown), partly=partly)
     if unknown.family is None:
         raise UnknownJob(f"there is no store, so add --family or --monitor for job {prefix}")
-    return Delivered(prefix)
+    return Delivered(whole_job_id(prefix))
+
+
+def whole_job_id(job_id: str) -> str:
+    """Return the id of a job that the store does not know; raise UnknownJob if it is shortened."""
+    if is_shortened(job_id):
+        raise UnknownJob(f"none of the events of job {job_id} arrived, so the service needs its whole id")
+    return job_id
 
 
 def events_of(client: "AsyncClient", found: Delivered, unknown: Unknown) -> AsyncIterator[dict[str, Any]]:

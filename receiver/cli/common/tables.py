@@ -22,7 +22,7 @@ from receiver.core.work import WorkFilter
 
 Filter = TypeVar("Filter", DeliveryFilter, WorkFilter, JobFilter, QuarantineFilter)
 Command = Callable[..., Any]
-Completion = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+Columns = Callable[[], Sequence[Column[Any]]]
 
 SHOWN_TO_PEOPLE = 50
 """How many rows a listing on a terminal has when no limit is given. The help of `--limit` says so."""
@@ -43,20 +43,31 @@ class ListForm:
         return limit or (None if self.as_json or not sys.stdout.isatty() else SHOWN_TO_PEOPLE)
 
 
-def form_options(columns: Callable[[], Sequence[Column[Any]]]) -> Callable[[Command], Command]:
+def form_options(columns: Columns) -> Callable[[Command], Command]:
     """Add `--json`, `--wide` and `--columns`, which every listing has, as one argument `form`.
 
-    A shell completes the titles of these columns.
+    The help names the first of these columns, and a shell completes their titles.
     """
+    return functools.partial(_with_form, columns)
 
-    def complete(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+
+class _ColumnsOption(click.Option):
+    """Knows the columns of its listing, which are made after the command: so its help is made when it is shown."""
+
+    def __init__(self, *args: Any, columns: Columns, **kwargs: Any) -> None:
+        super().__init__(*args, shell_complete=self._complete, **kwargs)
+        self._columns = columns
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        self.help = f"Only these columns, such as {','.join(column.title for column in self._columns()[:2])}."
+        return super().get_help_record(ctx)
+
+    def _complete(self, _: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
         before, comma, begun = incomplete.rpartition(",")
-        return completed([column.title for column in columns()], begun, before + comma)
-
-    return functools.partial(_with_form, complete)
+        return completed([column.title for column in self._columns()], begun, before + comma)
 
 
-def _with_form(complete: Completion, command: Command) -> Command:
+def _with_form(of_listing: Columns, command: Command) -> Command:
     @functools.wraps(command)
     def formed(*args: Any, as_json: bool, wide: bool, columns: str | None, **kwargs: Any) -> Any:
         if as_json and (wide or columns):
@@ -68,10 +79,11 @@ def _with_form(complete: Completion, command: Command) -> Command:
     for option in (
         click.option(
             "--columns",
+            cls=_ColumnsOption,
+            columns=of_listing,
             type=text,
             metavar="NAMES",
-            shell_complete=complete,
-            help="Only these columns, such as id,state.",
+            help="Only these columns.",
         ),
         click.option("--wide", is_flag=True, help="All columns in full, also if they are wider than the terminal."),
         json_option,

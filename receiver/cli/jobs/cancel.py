@@ -9,7 +9,7 @@ import click
 from receiver.cli.common.confirm import say
 from receiver.cli.common.filter_options import store_option, text
 from receiver.cli.common.service_calls import ask
-from receiver.cli.common.service_jobs import Unknown, family_option, resolve
+from receiver.cli.common.service_jobs import Unknown, family_option, resolve, whole_job_id
 from receiver.cli.common.store import configured_store, open_reports
 from receiver.core.text import escape_controls
 from receiver.errors import UnknownJob
@@ -53,7 +53,7 @@ async def _find(settings: Settings, prefix: str, family: str | None) -> tuple[st
     if not configured_store(settings).exists():
         if family is None:
             raise UnknownJob(f"there is no store, so add --family for job {prefix}")
-        return prefix, family
+        return whole_job_id(prefix), family
     async with open_reports(settings) as reports:
         job_id = await resolve(reports, prefix, Unknown(family, None))
         try:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -53,8 +53,8 @@ def fetch(job_id: str, folder: Path | None, unknown: Unknown, store: str | None)
     settings.plain_api_key()  # a missing key is an error before anything is opened
     if folder is None:
         return _into_store(settings, job_id, unknown)
-    _make(folder)
-    written, failed = asyncio.run(_to_files(settings, job_id, folder, unknown))
+    with _made(folder):
+        written, failed = asyncio.run(_to_files(settings, job_id, folder, unknown))
     say(f"wrote {counted(written, 'document')} to {escape_controls(str(folder))}")
     if failed:
         say(f"{counted(failed, 'page')} failed, and {'has' if failed == 1 else 'have'} no document")
@@ -125,13 +125,22 @@ async def _import(settings: Settings, missing: Missing, spool: Spool) -> int:
     return stored
 
 
-def _make(folder: Path) -> None:
+@contextmanager
+def _made(folder: Path) -> Iterator[None]:
+    """Make a folder for a block; if the block writes nothing there, remove what was made."""
+    missing = [one for one in (folder, *folder.parents) if not one.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()):
             raise ConfigurationError(f"{folder} is not empty: name a new folder, or empty it first")
     except OSError as exc:
         raise ConfigurationError(f"cannot use {folder}: {exc.strerror}") from exc
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # it has documents, or somebody else uses it
+            for one in missing:
+                one.rmdir()
 
 
 async def _to_files(settings: Settings, job_id: str, folder: Path, unknown: Unknown) -> tuple[int, int]:
@@ -150,8 +159,9 @@ async def _to_files(settings: Settings, job_id: str, folder: Path, unknown: Unkn
                     advance(1)
             except OSError as exc:
                 raise ReceiverError(f"cannot write to {folder}: {exc.strerror}") from exc
-            except BaseException:
-                note(f"stopped: wrote {counted(written, 'document')} to {escape_controls(str(folder))}")
+            except BaseException as exc:
+                if written or not isinstance(exc, ReceiverError):
+                    note(f"stopped: wrote {counted(written, 'document')} to {escape_controls(str(folder))}")
                 raise
     return written, failed
 

@@ -7,9 +7,10 @@ import click
 
 from receiver.cli.common.confirm import agreed, say
 from receiver.cli.common.exit_codes import FAILED, OK
-from receiver.cli.common.filter_options import plan_options, text
+from receiver.cli.common.filter_options import plan_options
 from receiver.cli.common.output import shown
 from receiver.cli.common.service_calls import ask
+from receiver.cli.common.service_ids import monitor_id
 from receiver.core.text import counted, escape_controls
 from receiver.settings import load_settings
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:  # it loads the models
 
 
 @click.command()
-@click.argument("monitor_id", metavar="ID", type=text)
+@click.argument("monitor_id", metavar="ID", type=monitor_id)
 @plan_options
 def delete(monitor_id: str, yes: bool, dry_run: bool) -> int:
     """Delete a monitor at the service, after showing it.

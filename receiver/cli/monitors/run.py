@@ -2,15 +2,16 @@
 
 import click
 
-from receiver.cli.common.filter_options import json_option, text
+from receiver.cli.common.filter_options import json_option
 from receiver.cli.common.output import note, quoted, write_json, write_line
 from receiver.cli.common.service_calls import ask
+from receiver.cli.common.service_ids import monitor_id
 from receiver.core.text import escape_controls
 from receiver.settings import load_settings
 
 
 @click.command()
-@click.argument("monitor_id", metavar="ID", type=text)
+@click.argument("monitor_id", metavar="ID", type=monitor_id)
 @json_option
 def run(monitor_id: str, as_json: bool) -> None:
     """Run a monitor now.

@@ -4,15 +4,16 @@ import json
 
 import click
 
-from receiver.cli.common.filter_options import json_option, text
+from receiver.cli.common.filter_options import json_option
 from receiver.cli.common.output import write_json, write_line
 from receiver.cli.common.service_calls import as_it_came, ask
+from receiver.cli.common.service_ids import monitor_id
 from receiver.core.text import escape_controls
 from receiver.settings import load_settings
 
 
 @click.command()
-@click.argument("monitor_id", metavar="ID", type=text)
+@click.argument("monitor_id", metavar="ID", type=monitor_id)
 @json_option
 def show(monitor_id: str, as_json: bool) -> None:
     """Show every field of a monitor that the service has."""

@@ -5,18 +5,18 @@ from typing import Any
 import click
 
 from receiver.cli.common.columns import NOTHING, Column, moment_column
-from receiver.cli.common.filter_options import list_limit_option, span_options, store_option, text
+from receiver.cli.common.filter_options import list_limit_option, span_options, store_option
 from receiver.cli.common.store import read
 from receiver.cli.common.tables import ListForm, Listing, form_options
-from receiver.core.quarantine import QuarantinedSummary, QuarantineFilter
+from receiver.core.quarantine import KINDS, QuarantinedSummary, QuarantineFilter
 from receiver.core.text import short_id
 from receiver.core.views import quarantined_summary
 from receiver.settings import load_reading_settings
 
 
 @click.command("list")
-@click.option("--kind", type=text, metavar="WORD", help="Only malformed, or only conflict.")
-@click.option("--reason", type=text, hidden=True)  # the older name of --kind
+@click.option("--kind", type=click.Choice(KINDS), help="Only this kind.")
+@click.option("--reason", type=click.Choice(KINDS), hidden=True)  # the older name of --kind
 @span_options
 @list_limit_option
 @form_options(lambda: _COLUMNS)

@@ -26,6 +26,7 @@ from receiver.cli.replay.sources import opened_bundle
 from receiver.core.event_loop import run
 from receiver.core.logs import configure_logs
 from receiver.core.ports.reports import Reports
+from receiver.core.ports.store import Store
 from receiver.errors import ConfigurationError
 from receiver.replay.selection import Selection
 from receiver.routing import Handler, Router
@@ -38,9 +39,10 @@ def replay(flags: ReplayFlags) -> int:
     """Run handlers on stored events again.
 
     With BUNDLE, a file of `receiver events export`, the events come from there. Handlers run here now, in the order
-    of arrival, with `ctx.trigger == "replay"`. A failed handler is not retried, the store does not change, and the
-    exit code is 1 if one failed. Two other modes: --enqueue leaves the events to the workers, --to URL sends them
-    to another receiver. The command shows a plan first.
+    of arrival, with `ctx.trigger == "replay"`, those with run_in="process" in a thread. A failed handler is not
+    retried, the store does not change, and the exit code is 1 if one failed or if BUNDLE is damaged. Two other
+    modes: --enqueue leaves the events to the workers, --to URL sends them to another receiver. The command shows a
+    plan first.
     """
     check_combination(flags)
     if flags.reload and not flags.dry_run:
@@ -53,7 +55,7 @@ def replay(flags: ReplayFlags) -> int:
     try:
         # --no-network cannot see the connections of uvloop.
         return run(_replay(settings, router, handlers, flags), fastest=not flags.no_network)
-    except (asyncio.CancelledError, KeyboardInterrupt):  # the second Ctrl-C
+    except (asyncio.CancelledError, KeyboardInterrupt):  # the second Ctrl-C or SIGTERM
         flush()
         os._exit(INTERRUPTED)  # the interpreter would wait for a plain handler, which nothing can cancel
 
@@ -61,9 +63,9 @@ def replay(flags: ReplayFlags) -> int:
 def _watch(flags: ReplayFlags) -> int:
     from receiver.cli.common.reloading import run_and_watch
 
-    once = replace(flags, reload=False)
-    plan = replace(once, dry_run=True).arguments()
-    return run_and_watch(plan, replace(once, yes=True, planned=True).arguments(), yes=flags.yes)
+    plan = replace(flags, dry_run=True).arguments()
+    once = replace(flags, reload=False, yes=True, planned=True).arguments()
+    return run_and_watch(plan, once, yes=flags.yes)
 
 
 def _router(settings: Settings, flags: ReplayFlags) -> Router:
@@ -88,9 +90,18 @@ def _chosen_handlers(router: Router, globs: Sequence[str]) -> Sequence[Handler]:
 
 async def _replay(settings: Settings, router: Router, handlers: Sequence[Handler], flags: ReplayFlags) -> int:
     async with AsyncExitStack() as stack:
-        store = configured_store(settings)
-        if flags.bundle is not None:
-            store = await stack.enter_async_context(opened_bundle(flags.bundle, max_body=settings.max_body))
+        if flags.bundle is None:
+            return await _replay_from(configured_store(settings), settings, router, handlers, flags)
+        opened = await stack.enter_async_context(opened_bundle(flags.bundle, max_body=settings.max_body))
+        code = await _replay_from(opened.store, settings, router, handlers, flags)
+        is_wrong = opened.is_damaged and not flags.reload  # the plan of --reload: it goes on with what is there
+        return FAILED if code == OK and is_wrong else code
+
+
+async def _replay_from(
+    store: Store, settings: Settings, router: Router, handlers: Sequence[Handler], flags: ReplayFlags
+) -> int:
+    async with AsyncExitStack() as stack:
         outer = await stack.enter_async_context(AsyncExitStack())
         reports = await stack.enter_async_context(store.reports())
         selection = await _selection(reports, handlers, flags)

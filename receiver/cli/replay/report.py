@@ -8,7 +8,8 @@ from receiver.cli.common.output import duration
 from receiver.cli.common.progress import ProgressLines
 from receiver.cli.replay.saving import SaveFile
 from receiver.core.text import counted, escape_controls, short_id, shortened
-from receiver.core.types import HandlerName
+from receiver.core.tracebacks import user_frames
+from receiver.core.types import AttemptOutcome, HandlerName
 from receiver.replay.comparison import Change, Earlier
 from receiver.replay.local import LocalRun
 from receiver.replay.outcomes import RunResult
@@ -82,9 +83,15 @@ def _write(lines: ProgressLines, word: str, outcome: RunResult, ran: LocalRun) -
     ran_for = duration(timedelta(seconds=outcome.seconds))
     cells = f"{word:<10} {outcome.type:<22} {short_id(outcome.id):<15} {outcome.handler}  {ran_for}{error}"
     lines.write(escape_controls(cells))
-    if ran.traceback is not None:
-        text = escape_controls(ran.traceback.rstrip(), keep="\n")
-        lines.write("\n".join(f"    {line}" for line in text.splitlines()))
+    if where := _where(ran):
+        lines.write("\n".join(f"    {escape_controls(line)}" for line in where))
+
+
+def _where(ran: LocalRun) -> Sequence[str]:
+    """Return lines that show where a handler failed: its traceback, or of a time-out what the worker logs."""
+    if ran.error is not None and ran.attempt.outcome is AttemptOutcome.TIMED_OUT:
+        return user_frames(ran.error)  # the rest of the traceback is how we end a handler
+    return [] if ran.traceback is None else ran.traceback.rstrip().split("\n")
 
 
 def _cut(value: str) -> str:

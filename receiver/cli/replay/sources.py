@@ -3,6 +3,7 @@
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from receiver.cli.common.output import note
@@ -20,9 +21,17 @@ MAX_BYTES = 4 * 1024 * 1024
 """Events, and bytes of their bodies, that one transaction stores."""
 
 
+@dataclass(frozen=True, slots=True)
+class OpenedBundle:
+    """A store with the undamaged events of a bundle, and whether others are damaged."""
+
+    store: Store
+    is_damaged: bool
+
+
 @asynccontextmanager
-async def opened_bundle(path: Path, *, max_body: int) -> AsyncIterator[Store]:
-    """Give a store with the undamaged events of a bundle, and report damaged lines.
+async def opened_bundle(path: Path, *, max_body: int) -> AsyncIterator[OpenedBundle]:
+    """Give the undamaged events of a bundle, and report damaged lines.
 
     Raises NoBundle, ConfigurationError if the file cannot be opened, and ReceiverError if it cannot be read.
     """
@@ -40,23 +49,30 @@ async def opened_bundle(path: Path, *, max_body: int) -> AsyncIterator[Store]:
             pass  # this makes the database
         async with store.controls() as controls:
             with progress("reading", bundle.header.count) as advance:
-                for batch in batches(_undamaged(bundle, shown), MAX_ITEMS, MAX_BYTES, _size_of):
+                undamaged = _Undamaged(bundle, shown)
+                for batch in batches(undamaged, MAX_ITEMS, MAX_BYTES, _size_of):
                     await controls.import_deliveries(batch)
                     advance(len(batch))
-        yield store
+        yield OpenedBundle(store, is_damaged=undamaged.damaged > 0)
 
 
-def _undamaged(bundle: Bundle, shown: str) -> Iterator[Imported]:
-    """Yield the undamaged events, and report the damaged places."""
-    damaged = 0
-    for entry in bundle.entries:
-        if isinstance(entry, Entry):
-            yield Imported(entry.delivery, entry.duplicates)
-        else:
-            damaged += 1
-            note(f"{shown}, line {entry.line}: {escape_controls(entry.reason)}")
-    if damaged:
-        note(f"{counted(damaged, 'damaged place')}; the other events are replayed")
+class _Undamaged:
+    """The undamaged events. Going through them reports and counts the damaged places."""
+
+    def __init__(self, bundle: Bundle, shown: str) -> None:
+        self.damaged = 0
+        self._bundle = bundle
+        self._shown = shown
+
+    def __iter__(self) -> Iterator[Imported]:
+        for entry in self._bundle.entries:
+            if isinstance(entry, Entry):
+                yield Imported(entry.delivery, entry.duplicates)
+            else:
+                self.damaged += 1
+                note(f"{self._shown}, line {entry.line}: {escape_controls(entry.reason)}")
+        if self.damaged:
+            note(f"{counted(self.damaged, 'damaged place')}; the other events are replayed")
 
 
 def _size_of(one: Imported) -> int:

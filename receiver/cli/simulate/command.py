@@ -11,8 +11,17 @@ from receiver.cli.common.filter_options import store_option, text
 from receiver.cli.common.lazy_group import LazyGroup
 from receiver.cli.common.numbers import Number
 from receiver.cli.common.output import note, write_json
-from receiver.cli.simulate.flags import ARRIVALS, ENDPOINT, FAULTS, OUTAGES, SENDER, scenario_options
+from receiver.cli.simulate.flags import (
+    ARRIVALS,
+    ENDPOINT,
+    FAULTS,
+    FAULTS_OF_SENDER,
+    OUTAGES,
+    SENDER,
+    scenario_options,
+)
 from receiver.cli.simulate.trace import STDOUT, opened, tracing
+from receiver.core.text import did_you_mean, escape_controls, resembling
 from receiver.service.simulator.page import page, picture
 from receiver.service.simulator.report import SimulationReport
 from receiver.service.simulator.run import simulate as attempts_of
@@ -39,11 +48,20 @@ class _Simulate(click.Command):
         context = click.Context(self, parent, info_name=info_name)
         if args and (subcommand := _SUBCOMMANDS.get_command(context, args[0])):
             return subcommand.make_context(f"{info_name} {args[0]}", args[1:], parent=parent, **extra)
+        if args and not args[0].startswith("-") and not Path(args[0]).exists():
+            _suggest_subcommand(args[0], context)
         return super().make_context(info_name, args, parent=parent, **extra)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Subcommands"):
             formatter.write_dl(list(_SUBCOMMANDS.summaries(ctx, formatter.width - 6)))
+
+
+def _suggest_subcommand(word: str, context: click.Context) -> None:
+    """Raise UsageError if a word, which is no file, resembles a subcommand."""
+    if close := resembling(word, _SUBCOMMANDS.list_commands(context)):
+        name = escape_controls(word)
+        raise click.UsageError(f"{name!r} is neither a file nor a subcommand{did_you_mean(close)}", context)
 
 
 @click.command(cls=_Simulate)
@@ -110,8 +128,10 @@ def simulate(
 
 
 def _check_not_live(scenario: Scenario, live: Mapping[str, Any]) -> None:
-    """Raise UsageError for options that need --to; say which part of the scenario a simulation leaves out."""
-    if given := [name for name, value in live.items() if value]:
+    """Raise UsageError for options that need --to; say which part of a file a simulation leaves out."""
+    flags = click.get_current_context().params
+    faults = [name for name in FAULTS_OF_SENDER if flags[name] is not None]
+    if given := [*faults, *(name for name, value in live.items() if value)]:
         raise click.UsageError(f"--{given[0].replace('_', '-')} needs --to URL")
     if scenario.faults != Faults():
         note("a simulation has no faults of the sender: add --to URL")

@@ -142,15 +142,17 @@ SENDER = (
         "--pauses", type=pauses, metavar="TIMES", help="Retry delays of the service.  [default: 1m,5m,15m]"
     ),
 )
+FAULTS_OF_SENDER = {
+    "duplicates": "are sent again after their delivery",
+    "reordered": "are delayed at first, up to the first retry delay",
+    "forged": "are sent together with a forged request",
+    "truncated": "are cut in the first attempt",
+    "slow": "upload slowly in the first attempt, half of them too slowly",
+}
+"""What happens to some deliveries, by the name of the argument."""
 FAULTS = tuple(
     click.option(f"--{name}", type=float, metavar="SHARE", help=f"With --to: share of deliveries that {fault}.")
-    for name, fault in (
-        ("duplicates", "are sent again after their delivery"),
-        ("reordered", "are delayed at first, up to the first retry delay"),
-        ("forged", "are sent together with a forged request"),
-        ("truncated", "are cut in the first attempt"),
-        ("slow", "upload slowly in the first attempt, half of them too slowly"),
-    )
+    for name, fault in FAULTS_OF_SENDER.items()
 )
 TRAFFIC = click.option(
     "--traffic", "file", type=click.File("rb"), metavar="FILE", help="A scenario, as for `receiver simulate`."

@@ -65,7 +65,7 @@ def run_live(scenario: Scenario, options: LiveOptions) -> int:
         scenario = scenario.model_copy(update={"outages": ()})
     try:
         return asyncio.run(_run(scenario, settings, options, speed))
-    except asyncio.CancelledError:  # the second Ctrl-C
+    except asyncio.CancelledError:  # the second Ctrl-C or SIGTERM
         return INTERRUPTED
 
 

@@ -3,9 +3,11 @@
 import shutil
 import sys
 import textwrap
+from collections.abc import Sequence
 
 import click
 
+from receiver.cli.common.layout import GAP
 from receiver.cli.common.output import write_line
 from receiver.core.work_states import MOVES, mermaid
 
@@ -21,10 +23,18 @@ def states(as_mermaid: bool) -> None:
         write_line(mermaid())
         return
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    write_line(f"{'state':<9}{'cause':<22}{'next':<9}meaning")
-    for (before, cause), after in MOVES.items():
-        for line in _lines(f"{before or '-':<9}{cause:<22}{after:<9}", cause.meaning, width):
+    head = ("state", "cause", "next")
+    moves = [((before or "-", cause, after), cause.meaning) for (before, cause), after in MOVES.items()]
+    widths = [max(map(len, column)) for column in zip(head, *(cells for cells, _ in moves), strict=True)]
+    write_line(_joined(head, widths) + "meaning")
+    for cells, meaning in moves:
+        for line in _lines(_joined(cells, widths), meaning, width):
             write_line(line)
+
+
+def _joined(cells: Sequence[str], widths: Sequence[int]) -> str:
+    """Return the cells of a row as columns with a gap after each of them."""
+    return "".join(f"{cell:<{width}}" + " " * GAP for cell, width in zip(cells, widths, strict=True))
 
 
 def _lines(row: str, meaning: str, width: int | None) -> list[str]:
@@ -32,5 +42,6 @@ def _lines(row: str, meaning: str, width: int | None) -> list[str]:
     if width is None:
         return [row + meaning]
     if width < len(row) + _NARROW:
-        return [row.rstrip(), *textwrap.wrap(meaning, width, initial_indent="  ", subsequent_indent="  ")]
+        below = textwrap.wrap(meaning, width, initial_indent="  ", subsequent_indent="  ")
+        return [*textwrap.wrap(row.rstrip(), width, subsequent_indent="  "), *below]
     return textwrap.wrap(meaning, width, initial_indent=row, subsequent_indent=" " * len(row))
