@@ -31,6 +31,7 @@ from receiver.settings import PREFIX, Settings, export_env_file, load_settings
 from receiver.signals.traces.contracts import ADVICE
 from receiver.signals.traces.switch import switch_on
 from receiver.stores import open_store
+from receiver.web.listening import bind
 
 _RECENT = 100
 _LEAST_PROBE = 64 * 1024
@@ -52,7 +53,7 @@ def check(as_json: bool, **flags: object) -> int:
     """
     tell = _tell_as_json if as_json else _tell
     settings = load_settings(**flags)
-    tell("settings", "read without errors", OK)
+    addresses = _result(tell, "settings", lambda: _check_addresses(settings))
     codes = [
         _result(tell, "security", lambda: _check_security(settings)),
         _result(tell, "metrics", lambda: _check_metrics(settings)),
@@ -63,11 +64,17 @@ def check(as_json: bool, **flags: object) -> int:
         _result(tell, "handlers", lambda: _check_handlers(settings)),
         _result(tell, "service", lambda: _check_service(settings)),
         _result(tell, "emulator", _check_emulator),
+        addresses,
     ]
     if codes[4] == OK and (store := _current_store(settings)):
         codes.append(_result(tell, "workers", lambda: asyncio.run(_check_workers(store))))
     if advice := settings.webhook_advice():
         tell("note", advice, OK)
+    for require in (settings.require_safe_console, settings.require_own_console_port):
+        try:
+            require()
+        except ConfigurationError as exc:
+            tell("note", f"`receiver serve --console` cannot start: {exc}", OK)
     if max(codes) == OK and _current_store(settings):
         for text in asyncio.run(_left_waiting(settings)):
             tell("note", text, OK)
@@ -102,6 +109,14 @@ def _result(tell: Callable[[str, str, int], None], part: str, check_part: Callab
         tell(part, str(exc), code)
         return code
     return OK
+
+
+def _check_addresses(settings: Settings) -> str:
+    """Bind the addresses that `receiver serve` needs, each with a free port: it may be running."""
+    bind(settings.host, 0).close()
+    if settings.metrics:
+        bind(settings.metrics_host, 0, host_by=f"{PREFIX}METRICS_HOST").close()
+    return "read without errors"
 
 
 def _check_security(settings: Settings) -> str:

@@ -124,7 +124,7 @@ def test_a_backup_replaces_a_file_only_by_force(capsys: pytest.CaptureFixture[st
         (("kept.db", "--force"), 2, "is the file to copy from"),
         (("nowhere/copy.db",), 2, "cannot write nowhere/copy.db: No such file"),
         (("copy.db", "--store", "sqlite:///missing.db"), 3, "there is no database at missing.db"),
-        (("copy.db", "--store", "postgresql://user:hidden@host/db"), 2, "copies SQLite stores only"),
+        (("copy.db", "--store", "postgresql://user:hidden@host/db"), 2, "backup and restore are for SQLite stores"),
     ],
 )
 def test_a_backup_that_cannot_be_made_says_why(

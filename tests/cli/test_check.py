@@ -67,6 +67,41 @@ def test_it_notes_a_public_url_that_the_service_cannot_reach(
     assert "note      the service at https://api.firecrawl.dev cannot reach" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("values", "code", "line"),
+    [
+        ({"HOST": "not a host"}, 2, "settings  WRONG: cannot find the address not a host"),
+        (
+            {"METRICS": "true", "METRICS_HOST": "192.0.2.1", "METRICS_TOKEN": "t" * 20},
+            2,
+            "settings  WRONG: 192.0.2.1 is not an address of this machine; choose another with RECEIVER_METRICS_",
+        ),
+        ({"STORE": "sqlite:////proc/none.db"}, 3, "store     WRONG: cannot create the database /proc/none.db"),
+        (
+            {"CONSOLE_HOST": "0.0.0.0"},
+            0,
+            "note      `receiver serve --console` cannot start: RECEIVER_CONSOLE_HOST",
+        ),
+        ({"CONSOLE_PORT": "8000"}, 0, "note      `receiver serve --console` cannot start: RECEIVER_PORT and"),
+    ],
+)
+def test_what_serve_would_refuse_is_told(
+    values: dict[str, str],
+    code: int,
+    line: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Nothing is started or made for it."""
+    for name, value in values.items():
+        monkeypatch.setenv(f"RECEIVER_{name}", value)
+
+    assert invoke("check") == code
+
+    assert f"\n{line}" in "\n" + capsys.readouterr().out
+    assert list(Path().glob("*.db*")) == []
+
+
 def test_the_address_of_the_receiver_is_checked_as_a_job_needs_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

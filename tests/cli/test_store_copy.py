@@ -124,7 +124,8 @@ def test_a_dry_run_makes_no_store(capsys: pytest.CaptureFixture[str]) -> None:
         ("postgresql://127.0.0.1:1/no", TO, 3, "FROM: the database no at 127.0.0.1 cannot be used"),
         (STORE, "postgresql://127.0.0.1:1/no", 3, "TO: the database no at 127.0.0.1 cannot be used"),
         (STORE, "memory://", 2, "ends with its process"),
-        ("nowhere", TO, 2, "no address of a store"),
+        ("nowhere", TO, 2, "FROM: this is no address of a store"),
+        (STORE, "nowhere", 2, "TO: this is no address of a store"),
     ],
 )
 def test_wrong_addresses_are_refused(

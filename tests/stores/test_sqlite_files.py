@@ -368,7 +368,7 @@ async def test_any_file_name_will_do(tmp_path: Path, name: str) -> None:
         ("sqlite:///:memory:", "names no database file"),
         ("sqlite:receiver.db", "names no database file"),
         ("postgresql://user:hidden-password@[host/db", "no address of a PostgreSQL database"),
-        ("postgresql://user:hidden-password@host/db?unknown=1", "no address of a PostgreSQL database"),
+        ("postgresql://user:hidden-password@host/db?unknown=1", "libpq takes no option unknown"),
         ("postgresql://user:hidden-password@host/db?schema=No", "cannot be the schema"),
         ("memory://", "ends with its process"),
         ("mysql://user:hidden-password@host/db", "no store has addresses that begin with mysql:; write"),

@@ -19,7 +19,7 @@ def database_file(settings: Settings) -> Path:
     """
     if not settings.store.startswith("sqlite:"):
         raise ConfigurationError(
-            "this command copies SQLite stores only; use the tools of your database, such as pg_dump"
+            "backup and restore are for SQLite stores; use the tools of your database, such as pg_dump"
         )
     return real_path(database_path(settings.store))
 

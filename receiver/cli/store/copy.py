@@ -42,9 +42,8 @@ def copy(source: str, target: str, yes: bool, dry_run: bool) -> int:
 
 async def _copy(source: str, target: str, *, yes: bool, dry_run: bool) -> int:
     say(f"copy {shown_address(source)} to {shown_address(target)}")
-    store = open_store(target)
     with errors_of(TARGET):
-        is_new = dry_run and not store.exists()
+        is_new = dry_run and not open_store(target).exists()
     if is_new:
         say(f"  to        {shown_address(target)} does not exist yet and will be made")
         return OK

@@ -1,5 +1,7 @@
 """The address of a PostgreSQL store: one of libpq, and the schema beside it."""
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote
 
@@ -10,6 +12,7 @@ from receiver.errors import ConfigurationError
 
 DEFAULT_SCHEMA = "receiver"
 _WRONG = "this is no address of a PostgreSQL database; write postgresql://USER:PASSWORD@HOST:PORT/DATABASE"
+_NAME = re.compile("[a-z_]{1,40}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,16 +28,34 @@ class Address:
 
 
 def parse_address(url: str) -> Address:
-    """Read a postgresql:// address with `?schema=`. Raises ConfigurationError, which quotes nothing of it."""
+    """Read a postgresql:// address with `?schema=`.
+
+    Raises ConfigurationError, which quotes nothing of it but the name of an option.
+    """
     place, schema, options = _parted(url)
     conninfo = f"{place}?{'&'.join(options)}" if options else place
     try:
         known = conninfo_to_dict(conninfo)
     except (ProgrammingError, UnicodeError):
-        raise ConfigurationError(_WRONG) from None
+        raise ConfigurationError(_why_wrong(options)) from None
     host = known.get("host") or known.get("hostaddr") or "localhost"
     beside = f" in schema {schema}" if schema != DEFAULT_SCHEMA else ""
     return Address(conninfo, schema, f"{known.get('dbname') or 'the default'} at {host}{beside}")
+
+
+def _why_wrong(options: Sequence[str]) -> str:
+    """Return what is wrong with an address that libpq refuses with these options."""
+    if any("@" in option for option in options):  # they may be a part of a password
+        return _WRONG
+    for option in options:
+        name, _, _ = option.partition("=")
+        try:
+            conninfo_to_dict(f"postgresql://?{option}")
+        except (ProgrammingError, UnicodeError):
+            if _NAME.fullmatch(name):
+                known = "PostgreSQL's manual has all of them (34.1.2, Parameter Key Words)"
+                return f"libpq takes no option {name} with this value; {known}"
+    return _WRONG
 
 
 def _parted(url: str) -> tuple[str, str, list[str]]:

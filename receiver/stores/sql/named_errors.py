@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TypeVar
 
-from receiver.errors import StoreError, StoreRefused
+from receiver.errors import ConfigurationError, StoreError, StoreRefused
 from receiver.stores.sql.connection import SqlDatabase
 
 T = TypeVar("T")
@@ -19,6 +19,8 @@ def errors_of(name: str) -> Iterator[None]:
         raise StoreRefused(f"{name}: {exc}") from exc
     except StoreError as exc:
         raise StoreError(f"{name}: {exc}") from exc
+    except ConfigurationError as exc:
+        raise ConfigurationError(f"{name}: {exc}") from exc
 
 
 class NamedDatabase:

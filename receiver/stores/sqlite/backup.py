@@ -73,7 +73,7 @@ def back_up(source: Path, target: Path, *, overwrite: bool, advance: Callable[[i
         # Writable, so that the last connection that closes can empty the log, as every other does.
         with translated(source):
             _copy(source, "rw", copy, target, advance)
-            copied = _checked(copy, source, if_damaged=DAMAGED_STORE)
+            copied = _checked(copy, source, if_damaged=f"no copy was kept; {DAMAGED_STORE}")
         _put_in_place(copy, target, overwrite=overwrite)
     return copied
 
@@ -211,7 +211,7 @@ def _checked(copy: Path, source: Path, *, if_damaged: str) -> Contents:
         (fault,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
         if fault != "ok":
             found = " ".join(fault.split())
-            raise StoreRefused(f"the database {source} is damaged, so no copy was kept: {found}; {if_damaged}")
+            raise StoreRefused(f"the database {source} is damaged: {found}; {if_damaged}")
         return _contents(connection, copy)
 
 

@@ -51,9 +51,14 @@ def exists(path: Path) -> bool:
         raise StoreRefused(f"cannot reach the database {path}: {exc.strerror}") from None
     if not path.parent.is_dir():
         raise StoreRefused(f"cannot create the database {path}: there is no folder {path.parent}")
-    if not os.access(path.parent, os.W_OK | os.X_OK):
-        raise StoreRefused(f"cannot create the database {path}: the folder {path.parent} cannot be written")
-    return False
+    import tempfile  # most often the file is there, and the start of a command can do without this
+
+    try:
+        with tempfile.TemporaryFile(dir=path.parent):
+            return False
+    except OSError as exc:
+        why = f"the folder {path.parent} cannot be written: {exc.strerror}"
+        raise StoreRefused(f"cannot create the database {path}: {why}") from None
 
 
 def prepare(path: Path, *, create: bool, patience: timedelta = LOCK_PATIENCE) -> None:

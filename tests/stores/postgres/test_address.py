@@ -42,7 +42,8 @@ def test_libpq_gets_what_the_address_says(url: str, expected: dict[str, str]) ->
         "postgresql://user:p@secret:word@one/db",
         "postgresql://user:p/secret@one/db",
         "postgresql://secret:%FF@one/db",
-        "postgresql://secret@one/db?nothing=1",
+        "postgresql://user:p/a?secret=b@one/db",
+        "postgresql://secret@one/db?no%74hing=secret",
         "postgresql://[::1/db",
     ],
 )
@@ -50,6 +51,14 @@ def test_a_wrong_address_is_refused_without_a_word_of_it(url: str) -> None:
     """It may hold a password."""
     with pytest.raises(ConfigurationError, match="this is no address") as caught:
         parse_address(url)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("option", ["nothing=secret", "ssl=secret", "sslmode=require&nothing=secret"])
+def test_an_option_that_libpq_does_not_know_is_named(option: str) -> None:
+    """Its value is not: it may be a password."""
+    with pytest.raises(ConfigurationError, match=r"libpq takes no option (nothing|ssl) with this value") as caught:
+        parse_address(f"postgresql://user@one/db?{option}")
     assert "secret" not in str(caught.value)
 
 
