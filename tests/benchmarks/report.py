@@ -6,6 +6,7 @@ import platform
 import sqlite3
 import statistics
 import sys
+import sysconfig
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -48,6 +49,7 @@ def machine() -> dict[str, object]:
         "processor": _processor(),
         "cores": os.cpu_count(),
         "python": platform.python_version(),
+        "python_configured": sysconfig.get_config_var("CONFIG_ARGS"),
         "sqlite": sqlite3.sqlite_version,
         "packages": {name: version(name) for name in packages if find_spec(name.replace("crawl-", ""))},
     }
