@@ -112,17 +112,23 @@ class Pipe(io.BytesIO):
             self.news.set()
         return written
 
+    def come_back(self) -> None:
+        """Let the reader take the rest."""
+        self._goes_after = None
+
     def lines(self) -> int:
         """Return how many lines the reader has got."""
         return self.getvalue().count(b"\n")
 
 
 @pytest.fixture
-def into(monkeypatch: pytest.MonkeyPatch) -> Callable[[Pipe], ProgressLines]:
+def into(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Pipe], ProgressLines]]:
     """Makes a writer into a pipe, whose time stands still for what it writes at once."""
+    opened: list[tuple[Pipe, io.TextIOWrapper]] = []
 
     def make(pipe: Pipe) -> ProgressLines:
-        monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BufferedWriter(cast("Any", pipe), 100_000)))
+        opened.append((pipe, io.TextIOWrapper(io.BufferedWriter(cast("Any", pipe), 100_000))))
+        monkeypatch.setattr(sys, "stdout", opened[-1][1])
         now = asyncio.get_running_loop().time()
         monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now)
         lines = ProgressLines()
@@ -131,7 +137,10 @@ def into(monkeypatch: pytest.MonkeyPatch) -> Callable[[Pipe], ProgressLines]:
         monkeypatch.undo()
         return lines
 
-    return make
+    yield make
+    for pipe, output in opened:
+        pipe.come_back()  # Python would complain of a file that it cannot close
+        output.close()
 
 
 async def test_a_pipe_gets_the_first_lines_at_once_and_then_many_together(
