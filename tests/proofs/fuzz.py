@@ -38,7 +38,7 @@ _LONGEST_IDLE_SECONDS = 1.0
 _MAX_IN_FLIGHT = 32 * MIB
 _EXPECTED_ERRORS = ("delivery_conflict", "delivery_not_stored")
 """Events of level error: a conflict is an alarm, and the other goes with a 503."""
-_RIGHT_BROKEN = frozenset({100, 200, 400, 401, 404, 405, 408, 413, 503})
+_RIGHT_BROKEN = frozenset({100, 200, 400, 401, 404, 405, 408, 413, 431, 503})
 """Answers to a broken request: what arrived may be a whole request, or several."""
 
 
