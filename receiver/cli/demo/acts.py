@@ -152,6 +152,8 @@ async def monitor(stage: Stage) -> None:
     stage.service.change_page()
     await client.run_monitor(made.id or "")
     await stage.handled()
+    # An hour may end while the receiver is away, and the deliveries of that check would be counted with the others.
+    await client.update_monitor(made.id or "", status="paused")
 
 
 async def outage(stage: Stage) -> None:
