@@ -2,13 +2,12 @@
 
 from receiver.settings.environment import PREFIX, export_env_file
 from receiver.settings.loading import as_variables, load_reading_settings, load_settings
-from receiver.settings.model import GivenSettings, Settings
+from receiver.settings.model import Settings
 from receiver.settings.values import PLACEHOLDER
 
 __all__ = [
     "PLACEHOLDER",
     "PREFIX",
-    "GivenSettings",
     "Settings",
     "as_variables",
     "export_env_file",

@@ -387,15 +387,6 @@ class Settings(BaseSettings):
         )
 
 
-class GivenSettings(Settings):
-    """Settings that have only given values and defaults: they read no environment and no file."""
-
-    _reads_environment: ClassVar[bool] = False
-
-    def __init__(self, **values: Any) -> None:
-        super().__init__(**values | {"_env_file": None})
-
-
 def _reasons(error: ValidationError) -> dict[str, str]:
     """Return the first reason for each wrong setting, without the input: it may be a secret."""
     found: dict[str, str] = {}

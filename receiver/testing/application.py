@@ -13,7 +13,8 @@ from receiver.core.ports.reports import Reports
 from receiver.core.work import WorkDetail, WorkFilter
 from receiver.routing import Router
 from receiver.routing.context import Clients
-from receiver.settings import GivenSettings, Settings
+from receiver.settings import Settings
+from receiver.settings.given import GivenSettings
 from receiver.stores import open_store
 from receiver.testing.clock import SteppedClock
 from receiver.testing.work import Work

@@ -1,10 +1,13 @@
-"""The last words of `receiver demo`."""
+"""The last words of `receiver demo`, and its monitor."""
 
 from pathlib import Path
+from unittest.mock import AsyncMock, MagicMock, call
 
 import pytest
 
+from receiver.cli.demo.acts import monitor
 from receiver.cli.demo.command import activation
+from receiver.requests import WebhookConfig
 
 
 @pytest.fixture
@@ -33,3 +36,17 @@ def test_nothing_is_said_if_receiver_can_be_typed(environment: Path, tmp_path: P
 def test_nothing_is_said_without_a_virtual_environment(environment: Path, tmp_path: Path) -> None:
     """There is no script to activate it."""
     assert activation(tmp_path / "elsewhere") is None
+
+
+async def test_the_monitor_of_the_demo_is_paused_before_the_receiver_stops() -> None:
+    """A check that came while the receiver is away would be counted with what the demo counts there."""
+    stage = MagicMock()
+    stage.service.client = client = AsyncMock()
+    client.create_monitor.return_value.id = "m-1"
+    stage.handled = AsyncMock()
+    stage.webhook.return_value = WebhookConfig(url="https://receiver.test/webhooks")
+    stage.service.changed_url = "https://docs.example.com/pricing"
+
+    await monitor(stage)
+
+    assert client.method_calls[-1] == call.update_monitor("m-1", status="paused")

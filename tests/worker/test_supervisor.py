@@ -107,6 +107,16 @@ async def pauses(clock: WatchedClock, count: int) -> list[float]:
     return found
 
 
+async def pauses_while(task: asyncio.Task[None], clock: WatchedClock) -> list[float]:
+    """Return the first two pauses. An error of the supervisor is raised at once."""
+    waiting = asyncio.create_task(pauses(clock, 2))
+    await asyncio.wait([waiting, task], return_when=asyncio.FIRST_COMPLETED)
+    if task.done():
+        waiting.cancel()
+        task.result()
+    return await waiting
+
+
 async def test_a_worker_that_ends_is_started_again_with_growing_pauses(caplog: pytest.LogCaptureFixture) -> None:
     """Doubling up to a minute; every end is reported."""
     staff, clock = Staff("raise SystemExit(9)"), WatchedClock()
@@ -214,12 +224,7 @@ async def test_an_exit_code_that_the_worker_did_not_tell_is_a_crash(
     clock = WatchedClock()
     program = f"{FORKS if forks else 'import os'}\nos._exit({code})"
     async with supervising(Staff(program), clock) as task:
-        waiting = asyncio.create_task(pauses(clock, 2))
-        await asyncio.wait([waiting, task], return_when=asyncio.FIRST_COMPLETED)
-        if task.done():
-            waiting.cancel()
-            task.result()
-        assert await waiting == [1, 2]
+        assert await pauses_while(task, clock) == [1, 2]
 
     ends = [vars(record) for record in caplog.records if event_of(record) == "worker_ended"]
     assert [(end["levelname"], end["how"]) for end in ends[:2]] == [("ERROR", f"exit code {code}")] * 2
@@ -246,12 +251,7 @@ async def test_a_worker_that_is_killed_is_started_again(
     """By whichever signal, also one without a name."""
     clock = WatchedClock()
     async with supervising(Staff(f"import os; os.kill(os.getpid(), {int(number)})"), clock) as task:
-        waiting = asyncio.create_task(pauses(clock, 2))
-        await asyncio.wait([waiting, task], return_when=asyncio.FIRST_COMPLETED)
-        if task.done():
-            waiting.cancel()
-            task.result()
-        assert await waiting == [1, 2]
+        assert await pauses_while(task, clock) == [1, 2]
 
     assert how in str(vars(caplog.records[0])["how"])
 
@@ -260,12 +260,7 @@ async def test_a_worker_that_cannot_be_started_is_tried_again(caplog: pytest.Log
     """As when memory or process numbers are short for a moment: the endpoint must not lose its worker for good."""
     staff, clock = Staff("/nowhere/to/be/found", ""), WatchedClock()
     async with supervising(staff, clock) as task:
-        waiting = asyncio.create_task(pauses(clock, 2))
-        await asyncio.wait([waiting, task], return_when=asyncio.FIRST_COMPLETED)
-        if task.done():
-            waiting.cancel()
-            task.result()
-        assert await waiting == [1, 2]
+        assert await pauses_while(task, clock) == [1, 2]
 
     assert len(staff.started) >= 2
     assert caplog.records
