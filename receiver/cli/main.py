@@ -1,13 +1,13 @@
 """The `receiver` command: it runs a subcommand, and turns every error into one line and an exit code."""
 
-import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import click
 
 from receiver.cli.common.exit_codes import FAILED, INTERRUPTED, OK, exit_code
+from receiver.cli.common.giving_way import give_way
 from receiver.cli.common.lazy_group import LazyGroup
 from receiver.cli.common.stdout import (
     StdoutClosed,
@@ -53,12 +53,6 @@ _COMMANDS = {
     "verify": "receiver.cli.verify:verify",
 }
 
-_READERS = frozenset({"events export", "events list", "jobs list", "store copy"})
-"""Commands of groups that only read, and may go through a whole store."""
-_WRITING = frozenset({"--enqueue", "--record"})
-"""Options with which `replay` writes."""
-_NICENESS = 10
-
 
 class _Receiver(LazyGroup):
     """The group of all commands."""
@@ -83,21 +77,10 @@ def main() -> None:
     open_standard_files()
     guard_stdout()
     guard_stderr()
-    if _gives_way(sys.argv[1:]):
-        os.nice(_NICENESS)
+    give_way(sys.argv[1:])
     code = run(receiver.main)
     tell_exit_code(code)
     sys.exit(code)
-
-
-def _gives_way(arguments: Sequence[str]) -> bool:
-    """Tell whether a command leaves the processors to the endpoint, where they are busy.
-
-    None does so that writes: the endpoint would wait for its lock while it waits for a processor.
-    """
-    if arguments[:1] == ["replay"]:
-        return not _WRITING.intersection(arguments)
-    return arguments[:1] == ["backup"] or " ".join(arguments[:2]) in _READERS
 
 
 def run(command: Callable[..., Any], *args: Any, **kwargs: Any) -> int:

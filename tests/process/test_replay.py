@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from receiver.cli.main import _gives_way
 from receiver.stores import open_store
 from tests.doubles import delivery
 from tests.process.harness import PATIENCE_SECONDS, Deployment, Program
@@ -230,25 +229,3 @@ async def test_a_replay_gives_way_to_the_endpoint_unless_it_writes(deployment: D
 
     own = os.nice(0)
     assert (deployment.folder / "nice").read_text().split() == [str(min(own + 10, 19)), str(own)]
-
-
-@pytest.mark.parametrize(
-    ("command", "gives_way"),
-    [
-        ("backup copy.db", True),
-        ("events export bundle", True),
-        ("events list --type crawl.page", True),
-        ("events import bundle", False),
-        ("events prune --older-than 1d", False),
-        ("jobs list", True),
-        ("jobs cancel 1", False),
-        ("store copy a b", True),
-        ("replay --dry-run", True),
-        ("replay --yes --enqueue", False),
-        ("serve", False),
-        ("", False),
-    ],
-)
-def test_who_gives_way(command: str, gives_way: bool) -> None:
-    """Commands that go through a store and only read it."""
-    assert _gives_way(command.split()) is gives_way

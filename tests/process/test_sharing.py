@@ -1,7 +1,9 @@
 """Several workers on one database: what each does, and what the others do when one has to stop."""
 
 import asyncio
+import os
 import random
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -38,6 +40,21 @@ ended = os.open("ended", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 """
 
 
+POLICIES = f"""{BEGIN}
+def note():
+    with open("policies", "a") as out:
+        out.write(f"{{os.sched_getscheduler(0)}}\\n")
+
+@router.on("*")
+async def on_loop(event: Event) -> None:
+    note()
+
+@router.on("*")
+def in_thread(event: Event) -> None:
+    note()
+"""
+
+
 async def test_four_workers_share_work_items_and_handle_each_once(tmp_path: Path) -> None:
     """When nothing dies there is one attempt of each, for async and plain handlers, and every worker gets some.
 
@@ -61,6 +78,19 @@ async def test_four_workers_share_work_items_and_handle_each_once(tmp_path: Path
         assert {(one.number, one.outcome) for one in recorded(deployment)} == {(1, "succeeded")}
         for worker in list(workers.workers):
             await workers.stop(worker)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has policies of scheduling")
+async def test_handlers_leave_the_processors_to_the_endpoint(tmp_path: Path) -> None:
+    """A worker is a batch program to the system, with its threads. The endpoint is none."""
+    deployment = Deployment(tmp_path)
+    deployment.write_handlers(POLICIES)
+    async with deployment.serve() as serving:
+        await deliver(serving.port, [page("job", 1)])
+        await deployment.all_handled()
+
+        assert os.sched_getscheduler(serving.pid) == os.SCHED_OTHER
+    assert (tmp_path / "policies").read_text().split() == [str(os.SCHED_BATCH)] * 2
 
 
 @pytest.mark.parametrize("finishes", [True, False], ids=["finishes", "does not finish"])
