@@ -25,8 +25,7 @@ class Delivery(NamedTuple):
     origin: Origin = Origin.SENDER
 
 
-@dataclass(frozen=True, slots=True)
-class Receipt:
+class Receipt(NamedTuple):
     """What became of an appended delivery. It is made only after the write is durable."""
 
     key: DeliveryKey

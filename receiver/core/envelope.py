@@ -39,23 +39,22 @@ def read_envelope(headers: Headers, body: bytes, *, received_at: datetime) -> De
     a plain id that begins with none of `OWN_PREFIXES`, and otherwise the SHA-256 of the body.
     """
     try:
-        content = read_fields(body)
+        fields = read_fields(body)
     except NotAnObject:
         raise Malformed("the body is not a JSON object") from None
     except TooDeep:
         raise Malformed("the body is nested too deeply to be read") from None
     except NotJson:
         raise Malformed("the body is not JSON") from None
-    kind = content.get("type")
+    kind = fields.type
     if not isinstance(kind, str) or not kind:
         raise Malformed("the body has no `type`")
-    success = content.get("success")
     return Delivery(
-        key=_key(content.get("webhookId"), body),
+        key=_key(fields.webhookId, body),
         type=readable(kind),
-        job_id=_text(content.get("id")) or _text(content.get("jobId")),
-        webhook_id=_text(content.get("webhookId")),
-        success=success if isinstance(success, bool) else None,
+        job_id=_text(fields.id) or _text(fields.jobId),
+        webhook_id=_text(fields.webhookId),
+        success=fields.success if isinstance(fields.success, bool) else None,
         received_at=received_at,
         headers=headers,
         body=body,
@@ -96,4 +95,6 @@ def _text(value: Any) -> str | None:
 
 def readable(text: str) -> str:
     """Return text that every store and terminal takes: short, without control characters and lone surrogates."""
+    if len(text) <= MAX_TEXT_LENGTH and text.isprintable():
+        return text
     return escape_controls(text[:MAX_TEXT_LENGTH])[:MAX_TEXT_LENGTH]

@@ -3,7 +3,7 @@
 import codecs
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -39,14 +39,24 @@ class _Fields(msgspec.Struct):
     success: msgspec.Raw = msgspec.Raw()
 
 
-class _UsualFields(msgspec.Struct):
+class EnvelopeFields(msgspec.Struct):
+    """The fields of an envelope that matter here: None for what is not there, and for arrays and objects."""
+
+    type: Any = None
+    id: Any = None
+    jobId: Any = None  # noqa: N815 - the service's own name
+    webhookId: Any = None  # noqa: N815 - likewise
+    success: Any = None
+
+
+class _UsualFields(EnvelopeFields):
     """The fields as the service sends them. Reading them so takes a third of the time."""
 
-    type: str | msgspec.UnsetType = msgspec.UNSET
-    id: str | msgspec.UnsetType | None = msgspec.UNSET
-    jobId: str | msgspec.UnsetType | None = msgspec.UNSET  # noqa: N815
-    webhookId: str | msgspec.UnsetType | None = msgspec.UNSET  # noqa: N815
-    success: bool | msgspec.UnsetType | None = msgspec.UNSET
+    type: str | None = None
+    id: str | None = None
+    jobId: str | None = None  # noqa: N815
+    webhookId: str | None = None  # noqa: N815
+    success: bool | None = None
 
 
 _decode_usual = msgspec.json.Decoder(_UsualFields).decode
@@ -54,10 +64,10 @@ _decode_fields = msgspec.json.Decoder(_Fields).decode
 _skip_value = msgspec.json.Decoder(msgspec.Raw).decode
 
 
-def read_fields(body: bytes) -> Mapping[str, Any]:
-    """Return the fields `type`, `id`, `jobId`, `webhookId` and `success` of a JSON object, those that are there.
+def read_fields(body: bytes) -> EnvelopeFields:
+    """Return the fields of a JSON object.
 
-    A value that is an array or an object is left out. Time and memory grow with the body's length alone, not with
+    Time and memory grow with the body's length alone, not with
     how many values are in it. This reads what `load_json` reads. In a body of more than 64 KiB that is not strict
     JSON, lone surrogates read as U+FFFD. Raises NotJson, TooDeep for what is nested too deeply to be read, or
     NotAnObject for other JSON.
@@ -70,22 +80,23 @@ def read_fields(body: bytes) -> Mapping[str, Any]:
     content = load_json(body)
     if not isinstance(content, dict):
         raise NotAnObject("not a JSON object")
-    return {name: content[name] for name in _Fields.__struct_fields__ if name in content}
+    values = {name: content.get(name) for name in _Fields.__struct_fields__}
+    return EnvelopeFields(**{name: None if isinstance(one, list | dict) else one for name, one in values.items()})
 
 
-def _read_strictly(body: bytes | bytearray) -> Mapping[str, Any]:
+def _read_strictly(body: bytes | bytearray) -> EnvelopeFields:
     try:
-        usual = msgspec.structs.asdict(_decode_usual(body))
+        fields: EnvelopeFields = _decode_usual(body)
     except msgspec.ValidationError:
-        fields = _decode_fields(body)
+        raw = _decode_fields(body)
         _require_utf8(body)
-        values = ((name, bytes(getattr(fields, name))) for name in _Fields.__struct_fields__)
-        return {name: load_json(value) for name, value in values if value and value[0] not in b"[{"}
+        values = ((name, bytes(getattr(raw, name))) for name in _Fields.__struct_fields__)
+        return EnvelopeFields(**{name: load_json(value) for name, value in values if value and value[0] not in b"[{"})
     _require_utf8(body)
-    return {name: value for name, value in usual.items() if value is not msgspec.UNSET}
+    return fields
 
 
-def _read_mended(body: bytes, reason: Exception) -> Mapping[str, Any]:
+def _read_mended(body: bytes, reason: Exception) -> EnvelopeFields:
     """Read a long body that is no strict JSON: `load_json` would build all that is in it."""
     if isinstance(reason, RecursionError):
         raise TooDeep from reason

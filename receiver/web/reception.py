@@ -166,9 +166,9 @@ class Reception:
     def _end(self) -> None:
         self.done = True
         self._receptions.open.discard(self)
-        self._receptions.reading.discard(self)
-        self._parts.clear()
-        if self._admission is not None:
+        if self._admission is not None:  # the body is not complete
+            self._receptions.reading.discard(self)
+            self._parts.clear()
             self._admission.release()
             self._admission = None
 

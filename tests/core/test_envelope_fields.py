@@ -7,6 +7,7 @@ import tracemalloc
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -28,7 +29,8 @@ def parsed(body: bytes) -> dict[str, Any] | type[NotJson]:
         return NotJson
     if not isinstance(content, dict):
         return NotAnObject
-    return plain({name: content[name] for name in NAMES if name in content})
+    values = {name: content.get(name) for name in NAMES}
+    return plain({name: one for name, one in values.items() if not isinstance(one, list | dict)})
 
 
 def fields(body: bytes) -> dict[str, Any] | type[NotJson]:
@@ -37,15 +39,15 @@ def fields(body: bytes) -> dict[str, Any] | type[NotJson]:
         found = read_fields(body)
     except NotJson as exc:
         return type(exc)
-    return plain(found)
+    return plain(msgspec.structs.asdict(found))
 
 
 def plain(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields that are no array and no object, with 0 for NaN and Infinity, which no rule asks for."""
+    """Return the fields that are there, with 0 for NaN and Infinity, which no rule asks for."""
     return {
         name: 0 if isinstance(value, float) and not math.isfinite(value) else value
         for name, value in content.items()
-        if not isinstance(value, list | dict)
+        if value is not None
     }
 
 
@@ -162,7 +164,7 @@ def test_memory_grows_with_the_length_alone(body: bytes) -> None:
     """A whole parse of three megabytes of objects takes a hundred."""
     tracemalloc.start()
     try:
-        assert read_fields(body)["type"] == "x"
+        assert read_fields(body).type == "x"
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
