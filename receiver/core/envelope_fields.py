@@ -90,8 +90,8 @@ def _read_strictly(body: bytes | bytearray) -> EnvelopeFields:
     except msgspec.ValidationError:
         raw = _decode_fields(body)
         _require_utf8(body)
-        values = ((name, bytes(getattr(raw, name))) for name in _Fields.__struct_fields__)
-        return EnvelopeFields(**{name: load_json(value) for name, value in values if value and value[0] not in b"[{"})
+        values = [(name, bytes(getattr(raw, name))) for name in _Fields.__struct_fields__]
+        return EnvelopeFields(**{name: load_json(one) for name, one in values if one and one[0] not in b"[{"})
     _require_utf8(body)
     return fields
 
