@@ -40,8 +40,8 @@ class DirectProtocol(BoundedProtocol):
     def data_received(self, data: bytes) -> None:
         """Feed the parser, and start the read time-out if the body is not complete."""
         super().data_received(data)
-        if not self._complete and isinstance(self.cycle, DirectCycle):
-            self.cycle.wait_for_body()
+        if not self._complete and isinstance(self.cycle, DirectCycle) and self.cycle.reception is not None:
+            self.cycle.reception.wait_for_body()
 
     def on_message_begin(self) -> None:
         """Begin a request. Only ASGI needs a scope."""
@@ -71,7 +71,8 @@ class DirectProtocol(BoundedProtocol):
         """Give a piece of the body to the reception."""
         if isinstance(self.cycle, DirectCycle):
             self._unframed = 0
-            self.cycle.grow(body)
+            if self.cycle.reception is not None:
+                self.cycle.reception.grow(body)
         else:
             super().on_body(body)
 
@@ -80,7 +81,10 @@ class DirectProtocol(BoundedProtocol):
         if isinstance(self.cycle, DirectCycle) and self.offered is None:
             self._unframed = 0
             self._complete = True
-            self.cycle.complete()
+            if self.cycle.response_complete:
+                self.rest()
+            elif self.cycle.reception is not None:
+                self.cycle.reception.complete()
         else:
             super().on_message_complete()
 
@@ -149,23 +153,6 @@ class DirectCycle:
         if self.reception is not None:
             self.reception.abandon()
             self.reception = None
-
-    def grow(self, body: bytes) -> None:
-        """Take a piece of the body in."""
-        if self.reception is not None:
-            self.reception.grow(body)
-
-    def wait_for_body(self) -> None:
-        """Start the read time-out."""
-        if self.reception is not None:
-            self.reception.wait_for_body()
-
-    def complete(self) -> None:
-        """Note the end of the body."""
-        if self.response_complete:
-            self._protocol.rest()
-        elif self.reception is not None:
-            self.reception.complete()
 
     def answer(self, reply: Reply) -> None:
         """Write the answer."""
