@@ -47,6 +47,7 @@ class Workbench:
             threads or Inline(),
             resources=await self._stack.enter_async_context(open_resources(self.router.resources)),
             ask_once=lambda handler, key, now: self.store.once(handler, key, now=now),
+            handlers=[*self.router],
         )
         dispatcher = Worker(
             self.store,

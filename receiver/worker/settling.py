@@ -45,7 +45,8 @@ class ResultSettler:
     """Decides the next state of each work item and records it, many items in one transaction.
 
     `settled` is called with the numbers of items, by handler, that this worker has finished with: their results are
-    recorded, or their leases were lost. `store` is the address of the store for the commands in the log.
+    recorded, or their leases were lost. It is also told whether the results may have made more work. `store` is the
+    address of the store for the commands in the log.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class ResultSettler:
         lanes: LaneRuns,
         rng: random.Random,
         ready: ReadyQueues,
-        settled: Callable[[Mapping[HandlerName, int]], None],
+        settled: Callable[[Mapping[HandlerName, int], bool], None],
         store: str | None = None,
     ) -> None:
         self._queue = queue
@@ -155,12 +156,13 @@ class ResultSettler:
         """Record results. While the store is away they wait here: without them the handlers would run again."""
         settlements, followers = self._lanes.to_record([(one.settlement, one.run) for one in results])
         recorded = await self._settle(settlements, tuple(followers))
-        for (settlement, item, _, failure), done in zip(results, recorded, strict=False):
+        for (settlement, item, _, failure), is_recorded in zip(results, recorded, strict=False):
             self._leases.drop_attempt(item.id, settlement.attempt.number)
-            emit_ended(item, settlement, failure, recorded=done)
-            if not done:
+            emit_ended(item, settlement, failure, recorded=is_recorded)
+            if not is_recorded:
                 log.warning("lease_lost", extra={"work_id": item.id})
-        self._settled(Counter([one.item.handler for one in results]))
+        done = all(recorded) and all(one.state is WorkState.DONE and not one.later for one in settlements)
+        self._settled(Counter([one.item.handler for one in results]), not done)
         if followers:
             claimed = recorded[len(results) :]
             await self._lanes.recorded(zip(followers, followers.values(), claimed, strict=True))

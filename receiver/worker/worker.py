@@ -25,6 +25,7 @@ from receiver.worker.isolation import Isolation
 from receiver.worker.lane_runs import LaneRuns
 from receiver.worker.leases import Leases
 from receiver.worker.limits import WorkerLimits
+from receiver.worker.looking import Found, claims_for, waits_for_others
 from receiver.worker.memory_budget import MemoryBudget
 from receiver.worker.planning import PlannedBatch, RoutingPlanner
 from receiver.worker.reading import EventReader
@@ -38,6 +39,9 @@ from receiver.worker.unhandled import Unhandled
 log = event_log(__name__)
 
 _STORE_PAUSE = timedelta(seconds=1)
+_PAUSE = timedelta(milliseconds=20)
+"""Behind a look that routed all there was. Without it a worker that got a delivery each millisecond looked for each
+alone, and needed three times the processor time."""
 MAX_UNHANDLED = 128
 """Deliveries that a worker without handlers routes together."""
 _CHECK_EVERY = timedelta(seconds=1)
@@ -108,6 +112,10 @@ class Worker:
         self._isolation = Isolation(limits.lease)
         self._enlisted = False
         self._checked_at = clock.steady() - _CHECK_EVERY
+        self._in_turn = frozenset([one.name for one in router if waits_for_others(one)])
+        """Handlers whose items may have to wait in the store for the end of others."""
+        self._left = False
+        """The last claim may have left work that this worker could take when it has recorded results."""
         self._starting = False
         """Ready calls start in the next turn of the event loop."""
         self._stopping = False
@@ -140,10 +148,15 @@ class Worker:
             await self._leases.release(doubtful)
             await self._schedules.make_due()
             claims = self._claims()
+            self._left = len(claims) < len(self._handlers) or self._isolation.active
             if not claims and self._handlers:
                 await self._check(claims)
                 await first_of(stop.wait(), self._wake.wait(), self._clock.sleep(_CHECK_EVERY))
-            elif not await self._fetch(claims):
+                return
+            found = await self._fetch(claims)
+            if found is Found.SOME:
+                await first_of(stop.wait(), self._wake.wait(), self._queue.changed(), self._clock.sleep(_PAUSE))
+            elif found is Found.NOTHING:
                 await self._wait_for_work(claims, stop)
         except StoreError as exc:
             log.error("store_unavailable", extra={"reason": str(exc)})
@@ -164,28 +177,13 @@ class Worker:
             self._start_ready()
             return ()
         self._handlers.rotate(-1)  # no handler's backlog may keep the others waiting for ever
-        return [
-            HandlerClaim(
-                handler.name,
-                None if handler.batch is not None else handler.concurrency,
-                None if handler.rate is None else handler.rate.interval,
-                claimable,
-                self._lanes.allows(handler),
-            )
-            for handler in self._handlers
-            if (claimable := self._claimable(handler)) > 0
-        ]
-
-    def _claimable(self, handler: Handler) -> int:
-        """Return how many items may be claimed. A claim uses up the rate, so its items have to start at once."""
-        queue = self._ready[handler.name]
-        return queue.claimable if handler.rate is None else min(queue.claimable, queue.startable)
+        return claims_for(self._handlers, self._ready, self._lanes)
 
     def _bytes_left(self) -> int:
         return self._max_bytes - self._leases.bytes
 
-    async def _fetch(self, claims: Sequence[HandlerClaim]) -> bool:
-        """Claim and route as much as the queues take. Return whether there may be more at once."""
+    async def _fetch(self, claims: Sequence[HandlerClaim]) -> Found:
+        """Claim and route as much as the queues take."""
         steady = self._clock.steady()  # by a later moment the claim could take what this worker is still running
         await self._leases.renew_if_late()
         lease = self._leases.new_lease()
@@ -195,17 +193,18 @@ class Worker:
             if not await self._claim(claims, suspect, lease, steady):
                 self._isolation.found_none(steady)
         if self._isolation.blocks_others(steady):
-            return True
+            return Found.MORE
         queues = {id(queue): queue for queue in (self._ready[one.handler] for one in claims)}.values()
         batched = any(self._router[one.handler].batch is not None for one in claims)  # a batch starts later
         starting = 0 if batched else min((self._ready.startable, *(queue.startable for queue in queues)))
         limits = ClaimLimits(sum(queue.claimable for queue in queues), self._bytes_left(), starting)
         claimed = await self._claim(claims, limits, lease, steady)
+        self._left |= claimed > 0 or self._bytes_left() <= 0
         limit = max((queue.claimable for queue in queues), default=MAX_UNHANDLED)
-        routed = self._bytes_left() > 0 and await self._route(limit)
+        routed = await self._route(limit) if self._bytes_left() > 0 else Found.NOTHING
         # A claim takes all that is due, unless its limit ends it or large bodies do.
         ended_early = claimed >= limits.limit or self._bytes_left() < self._max_bytes // 2
-        return routed or (claimed > 0 and ended_early)
+        return Found.MORE if claimed > 0 and ended_early else routed
 
     async def _check(self, claims: Sequence[HandlerClaim]) -> None:
         """Check once a second for what no claim finds: dead workers, handlers that are off, stuck queues, holds."""
@@ -237,36 +236,40 @@ class Worker:
         self._add(from_claim(items, self._router, limits), lease)
         return len(items)
 
-    async def _route(self, limit: int) -> bool:
-        """Route new deliveries to the handlers that want them. Return whether there were any."""
+    async def _route(self, limit: int) -> Found:
+        """Route new deliveries to the handlers that want them."""
         if limit <= 0:
-            return False
+            return Found.NOTHING
         batch = await self._queue.routing_batch(limit=limit, max_bytes=self._bytes_left())
         if not batch.deliveries:
-            return False
+            return Found.NOTHING
         planned = self._planner.costly_apart(batch)
         self._routing_waits = not self._memory.take_now(planned.memory)
         if self._routing_waits:
-            return False
+            return Found.NOTHING
         try:
-            return await self._route_planned(planned)
+            all_claimed = await self._route_planned(planned)
         finally:
             self._memory.give_back(planned.memory)
+        is_all = planned.batch is batch and len(batch.deliveries) < limit
+        return Found.SOME if is_all and all_claimed else Found.MORE
 
     async def _route_planned(self, planned: PlannedBatch) -> bool:
+        """Route deliveries, unless another worker was first. Return whether all their work is claimed with that."""
         matches = await self._planner.matches(planned)
         lease = self._leases.new_lease()  # not before: a trial may take longer than a lease
         work = self._planner.new_work(matches)
         ids = await self._queue.route(planned.batch, work, lease=lease, now=self._clock.now())
         if ids is None:
-            return True  # another worker was first; there may be more behind
+            return False  # another worker was first
         with_followers = {one.name for one in self._handlers if self._lanes.allows(one)}
         self._add(from_route(ids, work, matches, with_followers=with_followers), lease)
-        return True
+        return None not in ids
 
     async def _wait_for_work(self, claims: Sequence[HandlerClaim], stop: asyncio.Event) -> None:
-        if self._settling.is_recording:  # most often work follows from the results, as in a lane
-            await first_of(stop.wait(), self._wake.wait(), self._clock.sleep(_CHECK_EVERY))
+        if self._settling.is_recording and (self._left or self._in_turn):
+            # Most often work follows from the results, as in a lane.
+            await first_of(stop.wait(), self._wake.wait(), self._queue.changed(), self._clock.sleep(_CHECK_EVERY))
             return
         waits: list[Coroutine[Any, Any, object]] = [stop.wait(), self._wake.wait(), self._queue.changed()]
         waits.append(self._schedules.until_due())
@@ -366,9 +369,10 @@ class Worker:
             self._starting = True
             asyncio.get_running_loop().call_soon(self._start_ready)
 
-    def _settled(self, counts: Mapping[HandlerName, int]) -> None:
+    def _settled(self, counts: Mapping[HandlerName, int], more: bool) -> None:
         self._ready.settled(counts)
-        self._wake.set()
+        if more or self._left or not self._in_turn.isdisjoint(counts):
+            self._wake.set()
 
     # --- stopping
 

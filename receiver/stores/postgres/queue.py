@@ -52,6 +52,7 @@ class PostgresQueue(SqlQueue):
         self._turn = turn or RoutingTurn()
         self._jobs = PostgresJobRows(database)
         self._seen: Sequence[int] | None = None
+        self._asked_at = 0.0
 
     async def routing_batch(self, *, limit: int, max_bytes: int) -> RoutingBatch:
         """Return the oldest deliveries that no worker has routed; none while another worker is about to do so."""
@@ -120,14 +121,16 @@ class PostgresQueue(SqlQueue):
         """Return when somebody has appended a delivery or stirred the workers since the last call, or after 1 s.
 
         It asks again and again: listening needs a session of its own, which a pooler does not give, and a hundred
-        listeners slow every commit down.
+        listeners slow every commit down. Two calls do not return within the same moment, as with SQLite.
         """
+        loop = asyncio.get_running_loop()
         pause, waited = _POLL_SECONDS, 0.0
         while waited < _LONGEST_WAIT_SECONDS:
+            # The real clock, whatever clock the worker has: the change comes from another process.
+            await asyncio.sleep(self._asked_at + pause - loop.time())
+            self._asked_at = loop.time()
             if await self.database.call(self._has_changed):
                 return
-            # The real clock, whatever clock the worker has: the change comes from another process.
-            await asyncio.sleep(pause)
             waited += pause
             pause = min(pause * _SLOWER, _LONGEST_POLL_SECONDS)
 
