@@ -1,9 +1,10 @@
 """What a worker asks the store for, and what one look at it found."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from enum import Enum, auto
 
 from receiver.core.claims import HandlerClaim
+from receiver.core.types import HandlerName
 from receiver.routing import Handler
 from receiver.worker.lane_runs import LaneRuns
 from receiver.worker.slots import ReadyQueues
@@ -35,9 +36,29 @@ def claims_for(handlers: Iterable[Handler], ready: ReadyQueues, lanes: LaneRuns)
     ]
 
 
-def waits_for_others(handler: Handler) -> bool:
-    """Tell whether items of a handler may have to wait in the store for the end of others."""
-    return not (handler.lane is None and handler.concurrency is None and handler.rate is None)
+class Looks:
+    """Tells whether results that were recorded are a reason to look at the store again."""
+
+    def __init__(self, handlers: Iterable[Handler]) -> None:
+        limited = [one for one in handlers if (one.lane, one.concurrency, one.rate) != (None, None, None)]
+        self._in_turn = frozenset([one.name for one in limited])
+        """Handlers whose items may have to wait in the store for the end of others."""
+        self.left = True
+        """The last look may have left work that the worker can take once it has recorded results."""
+        self.waits_for_results = False
+
+    def begin(self) -> None:
+        """Note that a look begins."""
+        self.left, self.waits_for_results = True, False
+
+    @property
+    def follow_results(self) -> bool:
+        """Whether the next work most often follows from results, as in a lane."""
+        return self.left or bool(self._in_turn)
+
+    def may_find_after(self, counts: Collection[HandlerName], *, more: bool) -> bool:
+        """Tell whether a look may find something after results of these handlers; `more`: they made more work."""
+        return more or self.left or self.waits_for_results or not self._in_turn.isdisjoint(counts)
 
 
 def _claimable(handler: Handler, ready: ReadyQueues) -> int:

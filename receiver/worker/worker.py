@@ -17,6 +17,7 @@ from receiver.routing import Handler, Router
 from receiver.routing.policies import RunsIn
 from receiver.worker.attempts import AttemptRunner, Ended, broken, refused
 from receiver.worker.background import first_of
+from receiver.worker.checks import CHECK_EVERY, Checks
 from receiver.worker.claimed_work import ClaimedWork, from_claim, from_route
 from receiver.worker.drift_log import DriftLogger
 from receiver.worker.emit import emit_started
@@ -25,7 +26,7 @@ from receiver.worker.isolation import Isolation
 from receiver.worker.lane_runs import LaneRuns
 from receiver.worker.leases import Leases
 from receiver.worker.limits import WorkerLimits
-from receiver.worker.looking import Found, claims_for, waits_for_others
+from receiver.worker.looking import Found, Looks, claims_for
 from receiver.worker.memory_budget import MemoryBudget
 from receiver.worker.planning import PlannedBatch, RoutingPlanner
 from receiver.worker.reading import EventReader
@@ -44,8 +45,6 @@ _PAUSE = timedelta(milliseconds=20)
 alone, and needed three times the processor time."""
 MAX_UNHANDLED = 128
 """Deliveries that a worker without handlers routes together."""
-_CHECK_EVERY = timedelta(seconds=1)
-"""How often to check what no claim finds: suspects, held items, and handlers that were switched off."""
 _CANCEL_SECONDS = 1
 """How long a cancelled handler may take to end. One that takes longer is left behind with the process."""
 
@@ -79,13 +78,11 @@ class Worker:
         self._started = started
         self._memory = memory or MemoryBudget()
         self._routing_waits = False
-        self._check_waits = False
         """Routing waits until attempts have given memory back."""
         self._queue = queue
         self._router = router
         self._clock = clock
         self._runner = runner
-        self._lease = limits.lease
         self._max_bytes = limits.max_bytes
         self._handlers: deque[Handler] = deque(router)
         self._longest_wait = limits.longest_wait or limits.lease
@@ -111,11 +108,11 @@ class Worker:
         self._doubtful: list[int] = []
         self._isolation = Isolation(limits.lease)
         self._enlisted = False
-        self._checked_at = clock.steady() - _CHECK_EVERY
-        self._in_turn = frozenset([one.name for one in router if waits_for_others(one)])
-        """Handlers whose items may have to wait in the store for the end of others."""
-        self._left = False
-        """The last claim may have left work that this worker could take when it has recorded results."""
+        self._checks = Checks(
+            queue, clock, self._leases, self._lanes, self._ready, self._holds, self._isolation, limits.lease
+        )
+        self._looks = Looks(router)
+        self._claimed_at = clock.now()
         self._starting = False
         """Ready calls start in the next turn of the event loop."""
         self._stopping = False
@@ -142,16 +139,16 @@ class Worker:
 
     async def _turn(self, stop: asyncio.Event) -> None:
         self._wake.clear()
+        self._looks.begin()
         doubtful = self._take_doubtful()
         try:
             await self._enlist()
             await self._leases.release(doubtful)
             await self._schedules.make_due()
             claims = self._claims()
-            self._left = len(claims) < len(self._handlers) or self._isolation.active
             if not claims and self._handlers:
-                await self._check(claims)
-                await first_of(stop.wait(), self._wake.wait(), self._clock.sleep(_CHECK_EVERY))
+                await self._checks.check(claims)
+                await first_of(stop.wait(), self._wake.wait(), self._clock.sleep(CHECK_EVERY))
                 return
             found = await self._fetch(claims)
             if found is Found.SOME:
@@ -187,7 +184,7 @@ class Worker:
         steady = self._clock.steady()  # by a later moment the claim could take what this worker is still running
         await self._leases.renew_if_late()
         lease = self._leases.new_lease()
-        await self._check(claims)
+        await self._checks.check(claims)
         if self._isolation.may_start(steady, idle=not self._leases):
             suspect = ClaimLimits(1, self._max_bytes, starting=1, suspects=True)
             if not await self._claim(claims, suspect, lease, steady):
@@ -198,41 +195,22 @@ class Worker:
         batched = any(self._router[one.handler].batch is not None for one in claims)  # a batch starts later
         starting = 0 if batched else min((self._ready.startable, *(queue.startable for queue in queues)))
         limits = ClaimLimits(sum(queue.claimable for queue in queues), self._bytes_left(), starting)
+        all_may_claim = len(claims) == len(self._handlers) and all(queue.claimable > 0 for queue in queues)
         claimed = await self._claim(claims, limits, lease, steady)
-        self._left |= claimed > 0 or self._bytes_left() <= 0
         limit = max((queue.claimable for queue in queues), default=MAX_UNHANDLED)
         routed = await self._route(limit) if self._bytes_left() > 0 else Found.NOTHING
         # A claim takes all that is due, unless its limit ends it or large bodies do.
         ended_early = claimed >= limits.limit or self._bytes_left() < self._max_bytes // 2
-        return Found.MORE if claimed > 0 and ended_early else routed
-
-    async def _check(self, claims: Sequence[HandlerClaim]) -> None:
-        """Check once a second for what no claim finds: dead workers, handlers that are off, stuck queues, holds."""
-        steady = self._clock.steady()
-        self._check_waits = not self._isolation.active and steady - self._checked_at < _CHECK_EVERY
-        if self._check_waits:
-            return
-        self._checked_at = steady
-        if dead := await self._queue.expire_dead(self._leases.worker, steady=steady):
-            log.warning("workers_died", extra={"workers": list(dead)})
-            self._lanes.note_death()
-        off = await self._queue.switches()
-        self._lanes.stop_all(off=off)
-        unwanted = self._ready.withdraw(lambda one: one.item.handler in off)
-        unwanted += self._ready.withdraw_stuck(self._lease)  # other workers may have free slots
-        self._lanes.withdrawn(unwanted)
-        await self._leases.release([one.item.id for one in unwanted])
-        await self._holds.check()
-        if claims:
-            suspects_due = await self._queue.suspects_due(claims, now=self._clock.now())
-            self._isolation.check(steady, due=suspects_due)
-            if suspects_due:
-                self._lanes.note_death()
+        found = Found.MORE if claimed > 0 and ended_early else routed
+        nothing_waits = claimed == 0 and all_may_claim and not (self._routing_waits or self._isolation.active)
+        self._looks.left = not nothing_waits or found is Found.MORE or self._bytes_left() <= 0
+        return found
 
     async def _claim(
         self, claims: Sequence[HandlerClaim], limits: ClaimLimits, lease: Lease, steady: datetime
     ) -> int:
-        items = await self._queue.claim(claims, limits, lease=lease, now=self._clock.now(), steady=steady)
+        self._claimed_at = now = self._clock.now()
+        items = await self._queue.claim(claims, limits, lease=lease, now=now, steady=steady)
         self._add(from_claim(items, self._router, limits), lease)
         return len(items)
 
@@ -251,7 +229,9 @@ class Worker:
             all_claimed = await self._route_planned(planned)
         finally:
             self._memory.give_back(planned.memory)
-        is_all = planned.batch is batch and len(batch.deliveries) < limit
+        is_all = (
+            planned.batch is batch and len(batch.deliveries) < limit and self._bytes_left() >= self._max_bytes // 2
+        )
         return Found.SOME if is_all and all_claimed else Found.MORE
 
     async def _route_planned(self, planned: PlannedBatch) -> bool:
@@ -267,9 +247,9 @@ class Worker:
         return None not in ids
 
     async def _wait_for_work(self, claims: Sequence[HandlerClaim], stop: asyncio.Event) -> None:
-        if self._settling.is_recording and (self._left or self._in_turn):
-            # Most often work follows from the results, as in a lane.
-            await first_of(stop.wait(), self._wake.wait(), self._queue.changed(), self._clock.sleep(_CHECK_EVERY))
+        if self._settling.is_recording and self._looks.follow_results:
+            self._looks.waits_for_results = True
+            await first_of(stop.wait(), self._wake.wait(), self._clock.sleep(CHECK_EVERY))
             return
         waits: list[Coroutine[Any, Any, object]] = [stop.wait(), self._wake.wait(), self._queue.changed()]
         waits.append(self._schedules.until_due())
@@ -277,10 +257,13 @@ class Worker:
         due = await self._queue.next_due(claims, now=now, steady=steady)
         if due is not None:
             # What is due already either became due after the claim, or is for the next check.
-            wait = min(due - now, self._longest_wait) if due > now else self._checked_at + _CHECK_EVERY - steady
+            if due > now:
+                wait = min(due - now, self._longest_wait)
+            else:
+                wait = _PAUSE if due > self._claimed_at else self._checks.until_next
             waits.append(self._clock.sleep(wait))
-        if self._check_waits:  # a worker that died right before the last work is found now, not a lease later
-            waits.append(self._clock.sleep(self._checked_at + _CHECK_EVERY - steady))
+        if self._checks.waits:  # a worker that died right before the last work is found now, not a lease later
+            waits.append(self._clock.sleep(self._checks.until_next))
         await first_of(*waits)
 
     # --- running
@@ -371,7 +354,7 @@ class Worker:
 
     def _settled(self, counts: Mapping[HandlerName, int], more: bool) -> None:
         self._ready.settled(counts)
-        if more or self._left or not self._in_turn.isdisjoint(counts):
+        if self._looks.may_find_after(counts, more=more):
             self._wake.set()
 
     # --- stopping

@@ -23,6 +23,7 @@ from tests.benchmarks import (
     replay,
     search,
     start,
+    steady,
     traces,
 )
 from tests.benchmarks.queue_rivals import rivals_here
@@ -88,6 +89,10 @@ def _starts_complete(written: dict[str, Any]) -> bool:
     return [one["program"] for one in written["starts"]] == [*start.COMMANDS, *start.SERVERS]
 
 
+def _steady_complete(written: dict[str, Any]) -> bool:
+    return [(one["rate"], one["handled_all"]) for one in written["steady"]] == [(20, True)]
+
+
 def _traces_complete(written: dict[str, Any]) -> bool:
     return all([one["traces"] for one in written[name]] == ["off", "on"] for name in ("deliveries", "attempts"))
 
@@ -128,6 +133,7 @@ BENCHMARKS = {
         _replay_complete,
     ),
     "start": Benchmark(start.main, "--rounds 1 --stored 20", _starts_complete),
+    "steady": Benchmark(steady.main, "--rates 20 --rounds 1 --seconds 0.5 --warmup 0", _steady_complete),
     "traces": Benchmark(traces.main, "--rounds 1 --count 20", _traces_complete),
 }
 

@@ -1,5 +1,6 @@
 """Which commands leave the processors to the endpoint."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -75,3 +76,15 @@ def test_a_system_that_forbids_the_policy_does_not_stop_a_worker(monkeypatch: py
     give_way(["work"])
 
     assert asked == [os.SCHED_BATCH]
+
+
+@on_linux
+def test_a_system_without_policies_does_not_stop_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As musl, the C library of Alpine, is."""
+
+    def have_none(_process: int) -> int:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+
+    monkeypatch.setattr(os, "sched_getscheduler", have_none)
+
+    give_way(["work"])

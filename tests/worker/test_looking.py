@@ -1,20 +1,21 @@
 """How often a worker looks at a store that tells it of no change of its own."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
 from receiver import Context, Router
-from receiver.core.claims import RoutingBatch
+from receiver.core.claims import ClaimLimits, FollowerClaim, HandlerClaim, Lease, RoutingBatch, Settlement, WorkItem
 from receiver.core.deliveries import Delivery, Receipt
 from receiver.core.types import WorkState
 from receiver.events import Event
 from receiver.stores.memory import MemoryStore
-from tests.doubles import delivery, turns
+from receiver.worker.limits import MAX_BYTES
+from tests.doubles import body_of, delivery, turns
 from tests.workbench import Workbench, bench
 
 PAUSE = timedelta(milliseconds=20)
@@ -26,17 +27,49 @@ class Database(MemoryStore):
     def __init__(self) -> None:
         super().__init__()
         self.looks = 0
-        self._appended = asyncio.Event()
+        self.records = asyncio.Event()
+        """Results are recorded while this is set."""
+        self.records.set()
+        self.behind_claim: Callable[[], None] | None = None
+        """Is called once."""
+        self._changed = asyncio.Event()
 
     def append(self, delivery: Delivery) -> asyncio.Future[Receipt]:
         """Store a delivery, as another process does it."""
-        self._appended.set()
+        self.change()
         return super().append(delivery)
 
+    def change(self) -> None:
+        """Change something, as another process does it."""
+        self._changed.set()
+
     async def changed(self) -> None:
-        """Return when a delivery has come since the last call."""
-        await self._appended.wait()
-        self._appended.clear()
+        """Return when another process has changed something since the last call."""
+        await self._changed.wait()
+        self._changed.clear()
+
+    async def claim(
+        self,
+        claimants: Sequence[HandlerClaim],
+        limits: ClaimLimits,
+        *,
+        lease: Lease,
+        now: datetime,
+        steady: datetime | None = None,
+    ) -> Sequence[WorkItem]:
+        """Claim, and let something happen then."""
+        claimed = await super().claim(claimants, limits, lease=lease, now=now, steady=steady)
+        happens, self.behind_claim = self.behind_claim, None
+        if happens is not None:
+            happens()
+        return claimed
+
+    async def settle(
+        self, settlements: Sequence[Settlement], followers: Sequence[FollowerClaim] = ()
+    ) -> Sequence[bool]:
+        """Record results when that is possible."""
+        await self.records.wait()
+        return await super().settle(settlements, followers)
 
     async def routing_batch(self, *, limit: int, max_bytes: int) -> RoutingBatch:
         """Count it."""
@@ -45,11 +78,11 @@ class Database(MemoryStore):
 
 
 @asynccontextmanager
-async def at_database(router: Router) -> AsyncIterator[tuple[Workbench, Database]]:
+async def at_database(router: Router, *, max_bytes: int = MAX_BYTES) -> AsyncIterator[tuple[Workbench, Database]]:
     """Run a worker on such a store."""
     async with bench(router, started=False) as made:
         made.store = store = Database()
-        await made.start()
+        await made.start(max_bytes=max_bytes)
         yield made, store
 
 
@@ -109,7 +142,7 @@ async def test_what_waits_for_results_follows_them(count: int, options: dict[str
         for _ in range(50):
             await at.after(PAUSE)
 
-        assert set(await at.states("h")) == set(await at.states("other")) == {WorkState.DONE}
+        assert await at.states("h") == await at.states("other") == [WorkState.DONE] * count
 
 
 @pytest.mark.parametrize(
@@ -129,7 +162,7 @@ async def test_what_waits_for_a_slow_handler_follows_it_at_once(count: int, opti
         gate.set()
         await turns(1_000)
 
-        assert set(await at.states()) == {WorkState.DONE}
+        assert await at.states() == [WorkState.DONE] * count
 
 
 async def test_the_retry_of_a_slow_handler_comes_when_it_is_due() -> None:
@@ -147,6 +180,91 @@ async def test_the_retry_of_a_slow_handler_comes_when_it_is_due() -> None:
         await at.after(timedelta(seconds=1))
 
         assert await at.states() == [WorkState.DONE]
+
+
+async def test_a_retry_is_not_late_while_other_results_are_recorded() -> None:
+    """Where some handler has a lane, a worker waits for results first, and they may be those of another handler."""
+    gate, plain = at_the_gate()
+    opened, flaky = at_the_gate(fails=True)
+    opened.set()
+    router = Router()
+    router.add(plain, "*", name="plain")
+    router.add(flaky, "*", name="flaky", pauses=[0.3], jitter=0)
+    router.add(handle, "no.such", name="lane", ordered=True)
+    async with at_database(router) as (at, store):
+        await at.add(delivery("a"))
+        store.records.clear()
+        gate.set()
+        await turns()
+        store.change()
+        await turns()
+
+        store.records.set()
+        await at.after(timedelta(seconds=0.3))
+
+        assert await at.states("flaky") == [WorkState.DONE]
+
+
+async def test_what_becomes_due_behind_a_claim_follows_at_once() -> None:
+    """It is due when the worker asks what comes next."""
+    opened, flaky = at_the_gate(fails=True)
+    opened.set()
+    router = Router()
+    router.add(flaky, "*", name="h", pauses=[1.5], jitter=0)
+    async with at_database(router) as (at, store):
+        await at.add(delivery("a"))
+        await at.after(timedelta(seconds=1.4))
+        store.behind_claim = lambda: at.clock.advance(timedelta(seconds=0.2))
+        store.change()
+        await turns()
+        assert await at.states() == [WorkState.WAITING]
+
+        await at.after(PAUSE)
+
+        assert await at.states() == [WorkState.DONE]
+
+
+@pytest.mark.parametrize("seconds", [60.5, 70, 100])
+async def test_a_delivery_that_finds_no_free_slot_starts_when_there_is_one(seconds: float) -> None:
+    """Also where all slots were taken for so long that the worker claims nothing more."""
+    gates: list[asyncio.Event] = []
+
+    async def handler(event: Event) -> None:
+        gates.append(asyncio.Event())
+        await gates[-1].wait()
+
+    router = Router()
+    router.add(handler, "*", name="h", timeout=3_600)
+    async with at_database(router) as (at, _):
+        await at.add(*[delivery(f"k{number}") for number in range(31)])
+        await at.after(timedelta(seconds=3))
+        await at.add(delivery("k31"))
+        await at.after(timedelta(seconds=seconds))
+        await at.add(delivery("late"))
+        assert len(gates) == 32
+
+        gates[0].set()
+        await turns(500)
+
+        assert len(gates) == 33
+
+
+async def test_deliveries_that_do_not_fit_beside_a_large_one_follow_each_other() -> None:
+    """The look took as many bytes as it could, and not all that had come."""
+    gate, slow = at_the_gate()
+    router = Router()
+    router.add(slow, "slow", name="slow")
+    router.add(handle, "crawl.page", name="quick")
+    large = body_of("slow", data="x" * 9_000)
+    async with at_database(router, max_bytes=10_000) as (at, _):
+        await at.add(delivery("large", kind="slow", body=large))
+        await at.after(timedelta(seconds=2))
+
+        await at.add(*[delivery(f"k{number}") for number in range(100)])
+        await turns(5_000)
+
+        assert await at.states("quick") == [WorkState.DONE] * 100
+        gate.set()
 
 
 async def test_a_later_call_comes_when_it_is_due() -> None:

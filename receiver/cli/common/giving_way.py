@@ -20,9 +20,11 @@ def give_way(arguments: Sequence[str]) -> None:
     """
     if is_reader(arguments):
         os.nice(_NICENESS)
-    if arguments[:1] == ["work"] and sys.platform == "linux" and os.sched_getscheduler(0) == os.SCHED_OTHER:
-        with suppress(OSError):  # some sandboxes forbid it, and all works without
-            os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+    if arguments[:1] == ["work"] and sys.platform == "linux":
+        # Some sandboxes forbid it, and musl does not have it (sched_getscheduler.c: ENOSYS). All works without.
+        with suppress(OSError):
+            if os.sched_getscheduler(0) == os.SCHED_OTHER:
+                os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 
 
 def is_reader(arguments: Sequence[str]) -> bool:

@@ -121,7 +121,7 @@ class PostgresQueue(SqlQueue):
         """Return when somebody has appended a delivery or stirred the workers since the last call, or after 1 s.
 
         It asks again and again: listening needs a session of its own, which a pooler does not give, and a hundred
-        listeners slow every commit down. Two calls do not return within the same moment, as with SQLite.
+        listeners slow every commit down. It asks at least 20 ms after the question before, as with SQLite.
         """
         loop = asyncio.get_running_loop()
         pause, waited = _POLL_SECONDS, 0.0

@@ -77,8 +77,8 @@ class SqliteQueue(SqlQueue):
     async def changed(self) -> None:
         """Return when another connection has committed since the last call (PRAGMA data_version).
 
-        Two calls return at least 20 ms apart: where deliveries come one by one, a worker takes those of that time
-        together, and needs a third of the processor time for each.
+        It asks at least 20 ms after the question before: where deliveries come one by one, a worker takes those of
+        that time together, and needs a third of the processor time for each.
         """
         loop = asyncio.get_running_loop()
         while True:
