@@ -42,7 +42,7 @@ log = event_log(__name__)
 _STORE_PAUSE = timedelta(seconds=1)
 _PAUSE = timedelta(milliseconds=20)
 """Behind a look that routed all there was. Without it a worker that got a delivery each millisecond looked for each
-alone, and needed three times the processor time."""
+alone, and needed more than twice the processor time."""
 MAX_UNHANDLED = 128
 """Deliveries that a worker without handlers routes together."""
 _CANCEL_SECONDS = 1

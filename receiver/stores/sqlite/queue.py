@@ -78,7 +78,7 @@ class SqliteQueue(SqlQueue):
         """Return when another connection has committed since the last call (PRAGMA data_version).
 
         It asks at least 20 ms after the question before: where deliveries come one by one, a worker takes those of
-        that time together, and needs a third of the processor time for each.
+        that time together, and needs less than half of the processor time for each.
         """
         loop = asyncio.get_running_loop()
         while True:
