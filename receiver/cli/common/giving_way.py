@@ -15,7 +15,7 @@ _NICENESS = 10
 def give_way(arguments: Sequence[str]) -> None:
     """Take the place behind the endpoint that a command has, also for its threads and its processes.
 
-    A worker does not interrupt what runs when it has work again. That is worth 3 to 10 % of the acks at 1 KB. Linux
+    A worker does not interrupt what runs when it has work again. That is worth about 5 % of the acks at 1 KB. Linux
     calls it SCHED_BATCH (sched(7)); elsewhere there is nothing like it. A policy that somebody has chosen stays.
     """
     if is_reader(arguments):
