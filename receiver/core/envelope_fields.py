@@ -67,9 +67,9 @@ _skip_value = msgspec.json.Decoder(msgspec.Raw).decode
 def read_fields(body: bytes) -> EnvelopeFields:
     """Return the fields of a JSON object.
 
-    Time and memory grow with the body's length alone, not with how many values are in it. This reads what `load_json`
-    reads. In a body of more than 64 KiB that is not strict JSON, lone surrogates read as U+FFFD. Raises NotJson,
-    TooDeep for what is nested too deeply to be read, or NotAnObject for other JSON.
+    Time and memory grow with the body's length alone, not with how many values are in it. This reads what
+    `load_json` reads. In a body of more than 64 KiB that is not strict JSON, lone surrogates read as U+FFFD. Raises
+    NotJson, TooDeep for what is nested too deeply to be read, or NotAnObject for other JSON.
     """
     try:
         return _read_strictly(body)
