@@ -57,7 +57,7 @@ def start_writer(command: Sequence[str]) -> StartedWriter:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
-                start_new_session=True,  # Ctrl-C reaches only this process
+                process_group=0,  # Ctrl-C reaches only this process; process_groups.py says why the session is ours
             )
             if_failed.pop_all()
     except OSError as exc:  # for example out of memory, processes or files
