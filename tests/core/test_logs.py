@@ -186,6 +186,10 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "batch_not_written": ({}, ("batch_not_written",)),
     "web_process_killed": ({"reason": "it did not stop"}, ("web_process_killed", "it did not stop")),
     "worker_killed": ({"reason": "it did not stop"}, ("worker_killed", "it did not stop")),
+    "handlers_still_importing": (
+        {"handlers": "handlers:router", "where": "handlers.py:14", "advice": "wait"},
+        ("WARNING", "handlers=handlers:router", "where=handlers.py:14", "wait"),
+    ),
     "handlers_do_not_import": ({}, ("handlers_do_not_import",)),
     "handlers_left_behind": (
         {"count": 2, "advice": "they will run again"},
