@@ -27,7 +27,7 @@ from receiver.core.text import counted
 from receiver.core.work import StoreFacts
 from receiver.errors import ConfigurationError, ReceiverError, StoreError
 from receiver.service.extras import require_emulator
-from receiver.settings import PREFIX, Settings, export_env_file, load_settings
+from receiver.settings import PREFIX, Settings, export_env_file, load_settings, short_secret_advice
 from receiver.signals.traces.contracts import ADVICE
 from receiver.signals.traces.switch import switch_on
 from receiver.stores import open_store
@@ -68,8 +68,9 @@ def check(as_json: bool, **flags: object) -> int:
     ]
     if codes[4] == OK and (store := _current_store(settings)):
         codes.append(_result(tell, "workers", lambda: asyncio.run(_check_workers(store))))
-    if advice := settings.webhook_advice():
-        tell("note", advice, OK)
+    for advice in (*short_secret_advice(settings), settings.webhook_advice()):
+        if advice:
+            tell("note", advice, OK)
     for require in (settings.require_safe_console, settings.require_own_console_port):
         try:
             require()

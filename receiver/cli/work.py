@@ -28,6 +28,7 @@ from receiver.core.process_ends import tell_exit_code
 from receiver.core.types import WorkerId
 from receiver.errors import HandlerError, ReceiverError, StoreRefused
 from receiver.routing import Router
+from receiver.routing.import_watch import watched_import
 from receiver.routing.loader import load_router
 from receiver.running import run_worker
 from receiver.settings import Settings, export_env_file
@@ -123,8 +124,13 @@ def _start_again() -> None:
 
 
 def _load(settings: Settings) -> Router:
+    def tell(where: str) -> None:
+        fields = {"handlers": settings.handlers, "where": where, "advice": "no handler runs before it has ended"}
+        log.warning("handlers_still_importing", extra=fields)
+
     try:
-        return load_router(settings.handlers, folder=Path.cwd())
+        with watched_import(tell):
+            return load_router(settings.handlers, folder=Path.cwd())
     except HandlerError as exc:
         if exc.__cause__ is not None and not isinstance(exc.__cause__, HandlerError):  # its text says everything
             log.error("handlers_do_not_import", exc_info=exc.__cause__)

@@ -1,5 +1,6 @@
 """Types that all parts share: ids, states and headers."""
 
+from collections.abc import Callable
 from enum import StrEnum
 from typing import NewType
 
@@ -15,6 +16,9 @@ WorkerId = NewType("WorkerId", str)
 Headers = tuple[tuple[str, str], ...]
 """Request headers in the order they came, names in lower case, values decoded as Latin-1 (RFC 9110, 5.5)."""
 
+
+Tell = Callable[[str], object]
+"""Takes a sentence for a person, such as a note of a command."""
 
 Globs = str | tuple[str, ...]
 """A glob, or several of which one has to match."""

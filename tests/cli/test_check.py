@@ -41,7 +41,7 @@ def deployed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.syspath_prepend(tmp_path)
     Path("handlers_to_check.py").write_text(HANDLERS)
     monkeypatch.setenv("RECEIVER_HANDLERS", "handlers_to_check:router")
-    monkeypatch.setenv("RECEIVER_SECRETS", "a-secret")
+    monkeypatch.setenv("RECEIVER_SECRETS", "a-secret-of-check")
 
 
 def invoke(*args: str) -> int:
@@ -276,6 +276,18 @@ def test_secrets_and_tokens_are_counted(
 
     assert invoke("check") == 0
     assert told(capsys, "security").endswith(expected)
+
+
+def test_it_notes_secrets_that_can_be_guessed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is no error: a server accepts them. They are not shown."""
+    monkeypatch.setenv("RECEIVER_SECRETS", "q")
+
+    assert invoke("check") == 0
+
+    shown = capsys.readouterr().out
+    assert "note      RECEIVER_SECRETS has 1 secret of less than 14 bytes: somebody could guess it" in shown
 
 
 def test_a_long_line_is_wrapped_for_a_terminal() -> None:

@@ -1,6 +1,7 @@
 """`receiver events prune`, run as a user runs it, on a real database."""
 
 import json
+import os
 import signal
 import sqlite3
 import subprocess
@@ -123,6 +124,24 @@ def test_it_asks_on_a_terminal(capsys: pytest.CaptureFixture[str], answer: str, 
 def test_wrong_use_is_reported(capsys: pytest.CaptureFixture[str], flags: tuple[str, ...]) -> None:
     """The age is required."""
     assert invoke("prune", *flags, "--yes") == 2
+
+
+@pytest.mark.usefixtures("filled")
+def test_a_disk_with_little_room_is_noted_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """In a sentence, as the command notes everything, and not as a line of a server's log."""
+    blocks = 15 * 256
+    found = os.statvfs_result((4_096, 4_096, 2 * blocks, blocks, blocks, 0, 0, 0, 0, 255))
+    monkeypatch.setattr(os, "statvfs", lambda path: found)
+
+    assert invoke("prune", "--older-than", "30d", "--yes") == 0
+
+    assert capsys.readouterr().err == (
+        "kept.db-ballast was not made, and without it nothing can be pruned on a full disk: "
+        "16 MB are free, and it needs 17 MB; take a larger disk\n"
+    )
+    assert caplog.records == []
 
 
 def test_without_a_store_it_says_so(capsys: pytest.CaptureFixture[str]) -> None:

@@ -151,6 +151,7 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "store_shrunk": ({"compressed": 2, "pages": 30}, ("store_shrunk", "compressed=2", "pages=30")),
     "checkpoint_crashed": ({}, ("checkpoint_crashed",)),
     "checkpoint_failed": ({"reason": "locked"}, ("checkpoint_failed", "locked")),
+    "secret_too_short": ({"advice": "use a longer one"}, ("WARNING", "secret_too_short", "use a longer one")),
     "public_url_not_reachable": ({"advice": "set it"}, ("WARNING", "public_url_not_reachable", "set it")),
     "worker_waits_for_change": ({"advice": "save"}, ("worker_waits_for_change", "save")),
     "code_changed": ({"files": "a.py", "then": "the worker restarts"}, ("code_changed", "a.py")),
@@ -185,6 +186,10 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "batch_not_written": ({}, ("batch_not_written",)),
     "web_process_killed": ({"reason": "it did not stop"}, ("web_process_killed", "it did not stop")),
     "worker_killed": ({"reason": "it did not stop"}, ("worker_killed", "it did not stop")),
+    "handlers_still_importing": (
+        {"handlers": "handlers:router", "where": "handlers.py:14", "advice": "wait"},
+        ("WARNING", "handlers=handlers:router", "where=handlers.py:14", "wait"),
+    ),
     "handlers_do_not_import": ({}, ("handlers_do_not_import",)),
     "handlers_left_behind": (
         {"count": 2, "advice": "they will run again"},

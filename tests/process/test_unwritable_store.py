@@ -131,6 +131,8 @@ async def test_events_are_pruned_on_a_full_disk(tmp_path: Path, small_disk: Path
         pruned = await asyncio.to_thread(deployment.run, *prune)
 
         assert pruned.code == 0, pruned.text
+        assert "the disk is full: receiver.db-ballast was deleted" in pruned.stderr
+        assert "ballast_given_up" not in pruned.stderr
         assert deployment.stored() == {}
         filler.unlink()
         assert (await asyncio.to_thread(deployment.run, *prune)).code == 0

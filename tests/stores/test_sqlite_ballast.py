@@ -61,6 +61,28 @@ async def test_a_disk_with_little_room_gets_no_ballast(
     assert any("16 MB are free, and it needs 17 MB" in note for note in await sqlite_store.health_notes())
 
 
+async def test_a_command_is_told_in_sentences_instead_of_the_log(
+    made: Path, sqlite_store: SqliteStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """That there is no room for a ballast, and that it was given up."""
+    told: list[str] = []
+    leave(monkeypatch, 15.5)
+    async with sqlite_store.maintenance(tell=told.append):
+        pass
+    monkeypatch.undo()
+    ballast = Ballast(made)
+    ballast.make(told.append)
+
+    assert ballast.give_up(told.append)
+
+    assert told == [
+        f"{made.name}-ballast was not made, and without it nothing can be pruned on a full disk: "
+        "16 MB are free, and it needs 17 MB; take a larger disk",
+        f"the disk is full: {made.name}-ballast was deleted, as pruning needs some room itself",
+    ]
+    assert caplog.records == []
+
+
 def test_a_folder_that_cannot_be_written_gets_no_ballast(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """A store works without one, and the log says why there is none."""
     Ballast(tmp_path / "nowhere" / "receiver.db").make()

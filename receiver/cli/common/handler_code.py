@@ -4,15 +4,23 @@ import sys
 from contextlib import redirect_stdout
 from pathlib import Path
 
+from receiver.cli.common.output import note
 from receiver.routing import Router
+from receiver.routing.import_watch import watched_import
 from receiver.routing.loader import load_router
 from receiver.settings import Settings
 
 
 def import_router(settings: Settings) -> Router:
-    """Import the router that the settings name, as `load_router` does.
+    """Import the router that the settings name, as `load_router` does. Note it if that takes longer than 5 seconds.
 
     What the code writes to standard output meanwhile goes to standard error: a program may read the output as JSON.
     """
-    with redirect_stdout(sys.stderr):
+    module = settings.handlers.partition(":")[0]
+
+    def tell(where: str) -> None:
+        place = f", which is at {where}" if where else ""
+        note(f"receiver: still importing {module}{place}; Ctrl-C ends the command")
+
+    with redirect_stdout(sys.stderr), watched_import(tell):
         return load_router(settings.handlers, folder=Path.cwd())

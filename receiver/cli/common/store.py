@@ -12,6 +12,7 @@ from receiver.core.ports.controls import Controls
 from receiver.core.ports.maintenance import Maintenance
 from receiver.core.ports.reports import Reports
 from receiver.core.ports.store import Store
+from receiver.core.types import Tell
 from receiver.settings import Settings
 from receiver.stores import open_store
 
@@ -44,9 +45,12 @@ def open_reports(settings: Settings) -> AbstractAsyncContextManager[Reports]:
     return open_store(settings.store).reports()
 
 
-def open_maintenance(settings: Settings) -> AbstractAsyncContextManager[Maintenance]:
-    """Open the configured store for pruning. Entering raises StoreError if there is none."""
-    return open_store(settings.store).maintenance()
+def open_maintenance(settings: Settings, tell: Tell) -> AbstractAsyncContextManager[Maintenance]:
+    """Open the configured store for pruning. Entering raises StoreError if there is none.
+
+    What it has to say about the room on the disk goes to `tell`.
+    """
+    return open_store(settings.store).maintenance(tell=tell)
 
 
 @asynccontextmanager
@@ -70,11 +74,11 @@ def read(settings: Settings, report: Callable[[Reports], Awaitable[T]]) -> T:
     return run(work(), fastest=False)
 
 
-def maintain(settings: Settings, maintenance: Callable[[Maintenance, Clock], Awaitable[T]]) -> T:
-    """Run one piece of maintenance by the clock of the store."""
+def maintain(settings: Settings, maintenance: Callable[[Maintenance, Clock], Awaitable[T]], *, tell: Tell) -> T:
+    """Run one piece of maintenance by the clock of the store. `tell` is that of `open_maintenance`."""
 
     async def work() -> T:
-        async with open_maintenance(settings) as opened, clock_of(configured_store(settings)) as clock:
+        async with open_maintenance(settings, tell) as opened, clock_of(configured_store(settings)) as clock:
             return await maintenance(opened, clock)
 
     return run(work(), fastest=False)

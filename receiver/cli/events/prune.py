@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from functools import partial
+from functools import cache, partial
 
 import click
 
@@ -69,7 +69,8 @@ def prune(
         rule = PruneRule(clock.now() - older_than, bodies=bodies, type=kind, state=chosen)
         return rule, await maintenance.prunable(rule)
 
-    rule, plan = maintain(settings, planned)
+    tell = cache(note)  # the plan and the pruning may have the same to tell
+    rule, plan = maintain(settings, planned, tell=tell)
     what = "body" if bodies else "event"
     if not plan.count:
         note("no event matched")
@@ -80,7 +81,7 @@ def prune(
         return OK
     if not agreed(f"Delete {counted(plan.count, what)}?", yes=yes):
         return FAILED
-    pruned = maintain(settings, partial(_prune, settings=settings, rule=rule, plan=plan))
+    pruned = maintain(settings, partial(_prune, settings=settings, rule=rule, plan=plan), tell=tell)
     say(f"deleted {counted(pruned.count, what)}, {shown_size(pruned.size)}")
     return OK
 

@@ -12,6 +12,7 @@ from receiver.core.ports.queue import WorkQueue
 from receiver.core.ports.reports import Reports
 from receiver.core.ports.search import SearchIndex
 from receiver.core.schema import Schema
+from receiver.core.types import Tell
 
 
 class Store(Protocol):
@@ -58,5 +59,8 @@ class Store(Protocol):
     def reports(self) -> AbstractAsyncContextManager[Reports]:
         """Open for reading."""
 
-    def maintenance(self) -> AbstractAsyncContextManager[Maintenance]:
-        """Open for pruning and shrinking. There has to be a database."""
+    def maintenance(self, *, tell: Tell | None = None) -> AbstractAsyncContextManager[Maintenance]:
+        """Open for pruning and shrinking. There has to be a database.
+
+        What it has to say about the room on the disk is told to `tell`, or logged if there is none.
+        """

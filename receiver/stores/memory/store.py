@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from typing import Self
 
 from receiver.core.clock import Clock
+from receiver.core.types import Tell
 from receiver.stores.memory.actions import MemoryActions
 from receiver.stores.memory.claims import MemoryClaims
 from receiver.stores.memory.controls import MemoryControls
@@ -70,7 +71,11 @@ class MemoryStore(MemoryLog, MemoryQueue, MemoryControls, MemoryReports, MemoryM
         await self.make()
         yield self
 
+    @asynccontextmanager
+    async def maintenance(self, *, tell: Tell | None = None) -> AsyncIterator[Self]:
+        """Return this store. It has nothing to tell."""
+        yield self
+
     queue = log
     controls = log
     reports = log
-    maintenance = log

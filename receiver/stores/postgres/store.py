@@ -14,6 +14,7 @@ from receiver.core.ports.queue import WorkQueue
 from receiver.core.ports.reports import Reports
 from receiver.core.ports.search import SearchIndex
 from receiver.core.schema import Schema
+from receiver.core.types import Tell
 from receiver.stores.postgres import schema
 from receiver.stores.postgres.address import parse_address
 from receiver.stores.postgres.clock import OpenClocks, database_clock
@@ -102,8 +103,8 @@ class PostgresStore:
             yield PostgresControls(database)
 
     @asynccontextmanager
-    async def maintenance(self) -> AsyncIterator[Maintenance]:
-        """Open for pruning."""
+    async def maintenance(self, *, tell: Tell | None = None) -> AsyncIterator[Maintenance]:
+        """Open for pruning. It has nothing to tell: the disk is the server's."""
         async with self._open(create=False, begin=UNSYNCED, deadline=READ_DEADLINE) as database:
             yield PostgresMaintenance(database)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from receiver.core.log_lines import event_log
 from receiver.core.sizes import shown_size
+from receiver.core.types import Tell
 
 log = event_log(__name__)
 
@@ -17,35 +18,38 @@ LEAST_ROOM = 4 * BYTES
 
 
 class Ballast:
-    """The ballast of a database."""
+    """The ballast of a database. What happens to it is logged, or told in a sentence where there is a `tell`."""
 
     def __init__(self, database: Path) -> None:
         self._path = database.with_name(f"{database.name}-ballast")
         self._told = False
 
-    def make(self) -> None:
-        """Make the file unless it is there. If that fails, or the disk has little room, log why once."""
+    def make(self, tell: Tell | None = None) -> None:
+        """Make the file unless it is there. If that fails, or the disk has little room, say why once."""
         try:
             if self._path.exists():
                 return
             free = self._free()
             if free < LEAST_ROOM:
-                self._tell(self._too_little(free))
+                self._say_not_made(self._too_little(free), tell)
                 return
             self._write()
             self._told = False
         except FileExistsError:
             return
         except OSError as exc:
-            self._tell(exc.strerror or str(exc))
+            self._say_not_made(exc.strerror or str(exc), tell)
 
-    def give_up(self) -> bool:
+    def give_up(self, tell: Tell | None = None) -> bool:
         """Delete the file. Return whether it was there."""
         try:
             self._path.unlink()
         except OSError:
             return False
-        log.warning("ballast_given_up", extra={"bytes": BYTES})
+        if tell is None:
+            log.warning("ballast_given_up", extra={"bytes": BYTES})
+        else:
+            tell(f"the disk is full: {self._path.name} was deleted, as pruning needs some room itself")
         return True
 
     def notes(self) -> Sequence[str]:
@@ -64,10 +68,14 @@ class Ballast:
     def _too_little(self, free: int) -> str:
         return f"{shown_size(free)} are free, and it needs {shown_size(LEAST_ROOM)}; take a larger disk"
 
-    def _tell(self, reason: str) -> None:
-        if not self._told:
-            self._told = True
+    def _say_not_made(self, reason: str, tell: Tell | None) -> None:
+        if self._told:
+            return
+        self._told = True
+        if tell is None:
             log.warning("ballast_not_made", extra={"path": str(self._path), "reason": reason})
+        else:
+            tell(f"{self._path.name} was not made, and without it nothing can be pruned on a full disk: {reason}")
 
     def _write(self) -> None:
         descriptor = os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from receiver.core.clock import Clock
 from receiver.core.ports.log import WritableLog
 from receiver.core.schema import Schema
+from receiver.core.types import Tell
 from receiver.errors import StoreError, StoreRefused
 from receiver.stores.sqlite.ballast import Ballast
 from receiver.stores.sqlite.body_files import missing_files
@@ -143,16 +144,16 @@ class SqliteStore:
             yield SqliteControls(database)
 
     @asynccontextmanager
-    async def maintenance(self) -> "AsyncIterator[Maintenance]":
+    async def maintenance(self, *, tell: Tell | None = None) -> "AsyncIterator[Maintenance]":
         """Open for pruning and shrinking."""
         from receiver.stores.sqlite.maintenance import SqliteMaintenance
 
         ballast = self._ballast
-        async with self._writer(_UNSYNCED, create=False, make_room=ballast.give_up) as database:
+        async with self._writer(_UNSYNCED, create=False, make_room=lambda: ballast.give_up(tell)) as database:
             try:
                 yield SqliteMaintenance(database, self._path, self._unused_files)
             finally:
-                ballast.make()
+                ballast.make(tell)
 
     @asynccontextmanager
     async def reports(self) -> "AsyncIterator[Reports]":
