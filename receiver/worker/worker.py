@@ -118,6 +118,10 @@ class Worker:
         self._stopping = False
         self._cancelling = False
 
+    def note_death(self) -> None:
+        """Let items of lanes run one by one for a while, since this worker replaces one that died."""
+        self._lanes.note_death()
+
     async def run(self, stop: asyncio.Event, *, grace: timedelta) -> int:
         """Work until `stop` is set. Return how many handlers could not be ended and still run.
 
