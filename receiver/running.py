@@ -89,6 +89,8 @@ async def run_worker(
                 started=started,
             ) as opened,
         ):
+            if takes_over:
+                opened.note_death()
             left_behind = await opened.run(stop, grace=settings.grace)
     await asyncio.to_thread(flush_all)
     return left_behind

@@ -207,7 +207,7 @@ async def _check_workers(store: Store) -> str:
     alive = [one.sign for one in workers if not one.is_late(now)]
     shown = ", ".join(f"{one.machine} (process {one.pid}, version {one.version})" for one in alive)
     late = [
-        f"{one.sign.name} was last seen {in_words(one.unseen(now))} ago: it hangs, or was killed"
+        f"{one.sign.name} was last seen {in_words(one.unseen(now))} ago: {one.suspicion}"
         for one in workers
         if one.is_late(now)
     ]

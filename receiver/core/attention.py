@@ -162,11 +162,11 @@ def switched_off(handlers: Iterable[HandlerReport]) -> Iterator[Concern]:
 
 
 def late_workers(workers: Iterable[WorkerReport], now: datetime) -> Iterator[Concern]:
-    """Yield the workers that have not been seen for a while."""
+    """Yield the workers that are dead, or have not been seen for a while."""
     for one in workers:
         if one.is_late(now):
             text = f"The worker {one.sign.name} has not been seen for {in_words(one.unseen(now))}"
-            text += ": it hangs, or was killed"
+            text += f": {one.suspicion}"
             yield Concern(ConcernKind.LATE_WORKER, "warn", text, subject=one.sign.name)
 
 

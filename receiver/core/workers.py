@@ -48,10 +48,17 @@ class WorkerReport:
     """When it last said that it lives."""
     running: Mapping[HandlerName, int]
     """How many work items it has leased, by handler."""
+    is_dead: bool = False
+    """Its process has certainly ended. A store may not know that of a worker that is dead."""
 
     def is_late(self, now: datetime) -> bool:
-        """Tell whether it has not been seen for a while."""
-        return now - self.seen_at > LATE
+        """Tell whether it is dead, or has not been seen for a while."""
+        return self.is_dead or now - self.seen_at > LATE
+
+    @property
+    def suspicion(self) -> str:
+        """What must have happened to it if it is late, for people."""
+        return "it was killed" if self.is_dead else "it hangs, or was killed"
 
     def unseen(self, now: datetime) -> timedelta:
         """Return for how many whole seconds it has not been seen."""

@@ -22,13 +22,16 @@ class Found(Enum):
 
 
 def claims_for(handlers: Iterable[Handler], ready: ReadyQueues, lanes: LaneRuns) -> Sequence[HandlerClaim]:
-    """Return what more work can be claimed for, in the order of these handlers."""
+    """Return what more work can be claimed for, in the order of these handlers.
+
+    Those whose limit over all workers this one takes alone are among them, to be skipped if they are disabled.
+    """
     return [
         HandlerClaim(
             handler.name,
             None if handler.batch is not None else handler.concurrency,
             None if handler.rate is None else handler.rate.interval,
-            claimable,
+            0 if ready.takes_whole_limit(handler) else claimable,
             lanes.allows(handler),
         )
         for handler in handlers

@@ -1,6 +1,6 @@
 """Claimed work that waits for a slot: a queue for each kind of slot, and one for each handler with `batch`."""
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -146,6 +146,7 @@ class ReadyQueues:
             for kind, count in slots.items()
         }
         self._by_handler: dict[HandlerName, ReadyQueue] = {}
+        self._claimed: Counter[HandlerName] = Counter()
         for handler in handlers:
             queue = kinds[handler.runs_in]
             if handler.batch is not None:
@@ -168,11 +169,19 @@ class ReadyQueues:
         """How many more calls would start at once, in any queue, if they were ready now."""
         return max(0, self._all.startable - sum(len(queue.calls) for queue in self._queues))
 
+    def takes_whole_limit(self, handler: Handler) -> bool:
+        """Tell whether this worker has certainly claimed as many items of a handler as may run in all workers."""
+        # Followers in a lane are not claimed in the store, so with lanes there may be fewer.
+        if handler.concurrency is None or handler.batch is not None or handler.lane is not None:
+            return False
+        return self._claimed[handler.name] >= handler.concurrency
+
     def add(self, claimed: Claimed) -> None:
         """Let a work item wait for a slot, or for the other items of its batch."""
         handler = claimed.handler
         queue = self._by_handler[handler.name]
         queue.claimed += 1
+        self._claimed[handler.name] += 1
         if handler.batch is not None and claimed.item.attempt == 1 and not _runs_alone(claimed):
             self._add_to_batch(claimed, handler.batch)
         else:
@@ -209,6 +218,7 @@ class ReadyQueues:
         now = self._clock.steady()
         for handler, count in counts.items():
             self._by_handler[handler].count_settled(count, now)
+            self._claimed[handler] -= count
 
     def withdraw(self, unwanted: Callable[[Claimed], bool]) -> list[Claimed]:
         """Take out and return the unwanted work items that have not started."""
@@ -226,6 +236,7 @@ class ReadyQueues:
                 del self._batches[name]
         for one in withdrawn:
             self._by_handler[one.handler.name].claimed -= 1
+            self._claimed[one.handler.name] -= 1
         return withdrawn
 
     def withdraw_stuck(self, patience: timedelta) -> list[Claimed]:

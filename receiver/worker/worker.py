@@ -118,6 +118,10 @@ class Worker:
         self._stopping = False
         self._cancelling = False
 
+    def note_death(self) -> None:
+        """Let items of lanes run one by one for a while, since this worker replaces one that died."""
+        self._lanes.note_death()
+
     async def run(self, stop: asyncio.Event, *, grace: timedelta) -> int:
         """Work until `stop` is set. Return how many handlers could not be ended and still run.
 
@@ -226,16 +230,16 @@ class Worker:
         if self._routing_waits:
             return Found.NOTHING
         try:
-            all_claimed = await self._route_planned(planned)
+            none_left = await self._route_planned(planned)
         finally:
             self._memory.give_back(planned.memory)
         is_all = (
             planned.batch is batch and len(batch.deliveries) < limit and self._bytes_left() >= self._max_bytes // 2
         )
-        return Found.SOME if is_all and all_claimed else Found.MORE
+        return Found.SOME if is_all and none_left else Found.MORE
 
     async def _route_planned(self, planned: PlannedBatch) -> bool:
-        """Route deliveries, unless another worker was first. Return whether all their work is claimed with that."""
+        """Route deliveries, unless another worker was first. Return whether a claim could take no more of them."""
         matches = await self._planner.matches(planned)
         lease = self._leases.new_lease()  # not before: a trial may take longer than a lease
         work = self._planner.new_work(matches)
@@ -244,7 +248,10 @@ class Worker:
             return False  # another worker was first
         with_followers = {one.name for one in self._handlers if self._lanes.allows(one)}
         self._add(from_route(ids, work, matches, with_followers=with_followers), lease)
-        return None not in ids
+        return all(
+            work_id is not None or self._ready.takes_whole_limit(self._router[one.handler])
+            for work_id, one in zip(ids, work, strict=True)
+        )
 
     async def _wait_for_work(self, claims: Sequence[HandlerClaim], stop: asyncio.Event) -> None:
         if self._settling.is_recording and self._looks.follow_results:
@@ -262,7 +269,9 @@ class Worker:
             else:
                 wait = _PAUSE if due > self._claimed_at else self._checks.until_next
             waits.append(self._clock.sleep(wait))
-        if self._checks.waits:  # a worker that died right before the last work is found now, not a lease later
+        # A worker that died right before the last work is found now, not a lease later. And a slot may become free
+        # without a result, for example when work is taken away.
+        if self._checks.waits or any(one.most == 0 for one in claims):
             waits.append(self._clock.sleep(self._checks.until_next))
         await first_of(*waits)
 

@@ -247,9 +247,10 @@ class Rules:
     ) -> tuple[datetime, datetime] | None:
         """Return the range of right answers. All moments in the past are equal."""
         soonest = latest = [now + (one.until - steady) for one in self.items.values() if one.until is not None]
+        unwanted = {one.handler for one in claimants if one.most == 0} - self.switches.keys()
         for item in (item for one in claimants for item in self._of(one.handler)):
             moment = self._comes_due(item, now)
-            if moment is not None:
+            if moment is not None and not (item.state is WAITING and item.policy.name in unwanted):
                 paced = item.state is WAITING and item.policy.name not in self.switches
                 rate = self.rates.get(item.policy.name) if paced else None
                 soonest = [*soonest, max(moment, rate.earliest(now)) if rate else moment]

@@ -71,6 +71,24 @@ async def test_the_work_of_a_killed_worker_is_taken_over_at_once(tmp_path: Path)
         )
 
 
+async def test_check_tells_at_once_that_a_worker_was_killed(tmp_path: Path) -> None:
+    """Its last sign is some seconds old, but its lock is gone."""
+    deployment = Deployment(tmp_path, lease=LONG_LEASE)
+    deployment.write_handlers(BLOCKABLE)
+    async with fleet(deployment) as workers:
+        dying, living = await workers.start(2)
+        name = workers.name(dying)
+        assert b"2 run: " in deployment.run("check").stdout
+
+        await workers.kill(dying)
+
+        told = deployment.run("check").stdout.decode()
+        assert "1 runs: " in told
+        assert f"{name} was last seen " in told
+        assert "ago: it was killed\n" in told
+        await workers.stop(living)
+
+
 async def test_nothing_is_forgotten_or_done_twice_when_workers_are_killed_again_and_again(tmp_path: Path) -> None:
     """While deliveries flow. In the end each has one recorded success, which is the last of its attempts.
 

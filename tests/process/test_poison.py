@@ -45,6 +45,20 @@ async def work(events: list[Event], ctx: BatchContext) -> None:
 BAD = page("bad", 0, "crawl.failed")
 
 
+IN_A_LANE = f"""{BEGIN}{CRASH}
+@router.on("*", ordered=True)
+async def work(event: Event, ctx: Context) -> None:
+    record_run(ctx)
+    crash_at(event)
+"""
+
+
+BATCHES_BESIDE = """
+@router.on("crawl.started", batch=3)
+async def together(events: list[Event]) -> None: ...
+"""
+
+
 def is_dead(deployment: Deployment) -> bool:
     """Tell whether the poisonous work item is dead."""
     sql = "SELECT w.state FROM work_items AS w JOIN deliveries AS d ON d.seq = w.delivery_seq WHERE d.key = 'bad-0'"
@@ -102,6 +116,39 @@ async def test_poison_in_an_idle_system_is_dead_after_two_deaths(tmp_path: Path,
         await deliver(serving.port, [page("good", 0)])
         await until(lambda: deployment.unfinished() == 0, deployment.standing)
         await workers.stop(worker)
+
+
+@pytest.mark.parametrize(
+    ("handlers", "deaths"),
+    [
+        pytest.param(IN_A_LANE, 2, id="alone"),
+        # Where some handler has batches, a claim notes no start, and two losses are needed for a suspect.
+        pytest.param(IN_A_LANE + BATCHES_BESIDE, 4, id="beside batches"),
+    ],
+)
+async def test_poison_in_a_lane_is_dead_and_one_attempt_beside_it_is_lost(
+    tmp_path: Path, handlers: str, deaths: int
+) -> None:
+    """When it runs first, the store does not know that yet, and the head of its lane loses its attempt.
+
+    The head had ended well, and does so again. From then on each death counts for the one that ran.
+    """
+    deployment = Deployment(tmp_path, lease="600")
+    deployment.write_handlers(handlers)
+    async with deployment.serve("--no-worker") as serving, fleet(deployment) as workers:
+        await deliver(serving.port, [*[page("bad", number) for number in range(-3, 0)], BAD, page("bad", 1)])
+        [worker] = await workers.start(at_work=False)
+        while not is_dead(deployment):
+            await until(partial(dead_or_died, deployment, [worker]), deployment.standing)
+            if worker.has_ended():
+                [worker] = await workers.start(1, "--takes-over", workers.name(worker), at_work=False)
+        await until(lambda: deployment.unfinished() == 0, deployment.standing)
+
+        check_reason(deployment, most_deaths=deaths)
+        assert deployment.rows("SELECT state, lost, deaths FROM work_items WHERE state <> 'done'") == [
+            ("dead", deaths, 2)
+        ]
+        assert deployment.rows("SELECT sum(lost) FROM work_items WHERE state = 'done'") == [(1,)]
 
 
 @pytest.mark.parametrize(

@@ -1,20 +1,31 @@
 """A SQLite store knows which workers are certainly dead: their locks are gone."""
 
+import sqlite3
 import subprocess
 import sys
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, closing
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from receiver.core.claims import ClaimLimits
+from receiver.core.clock import SystemClock
 from receiver.core.types import WorkerId
+from receiver.core.workers import WorkerSign
 from receiver.errors import StoreError
+from receiver.stores.sqlite.database import Database
 from receiver.stores.sqlite.living_workers import LivingWorkers
+from receiver.stores.sqlite.reports import SqliteReports
 from receiver.stores.sqlite.store import SqliteStore
 from tests.doubles import NOON
 from tests.stores.opened import MUCH, RUNNING, SUSPECTS, A, B, C, Opened
+
+
+def sign_of(worker: WorkerId) -> WorkerSign:
+    """Return how a worker shows itself."""
+    return WorkerSign(worker, "host", 41, "1.2.3", NOON)
+
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other systems may not have these locks")
 
@@ -158,6 +169,60 @@ async def test_a_new_start_of_the_machine_delays_nothing(store: SqliteStore, ope
     assert await opened.queue.expire_dead(B, steady=NOON + timedelta(days=9)) == []
 
     assert await opened.other.expire_dead(C, steady=NOON) == [A]
+
+
+async def shown_dead(opened: Opened) -> dict[str, bool]:
+    """Return which workers are in the list, and which of them are dead."""
+    return {one.sign.name: one.is_dead for one in await opened.reports.workers()}
+
+
+async def test_the_list_of_workers_tells_at_once_who_is_dead(store: SqliteStore, opened: Opened) -> None:
+    """Those that live have the locks that they took with their first sign."""
+    async with store.queue() as dying:
+        await dying.sign_on(sign_of(A), now=NOON)
+        await opened.queue.sign_on(sign_of(B), now=NOON)
+        await opened.queue.expire_dead(B, steady=NOON)
+        assert await shown_dead(opened) == {A: False, B: False}
+
+    assert await shown_dead(opened) == {A: True, B: False}
+    [dead, living] = await opened.reports.workers()
+    assert (dead.is_late(NOON), dead.suspicion) == (True, "it was killed")
+    assert (living.is_late(NOON), living.suspicion) == (False, "it hangs, or was killed")
+
+
+async def test_nobody_is_shown_as_dead_while_locks_may_be_missing(
+    store: SqliteStore, opened: Opened, path: Path
+) -> None:
+    """Without the file, with one that no worker knows yet, and in the first seconds of a new one."""
+    now = SystemClock().steady()
+    await opened.queue.sign_on(sign_of(A), now=NOON)
+    await opened.queue.expire_dead(A, steady=now)
+    locks = path.with_name("receiver.db-locks")
+    locks.unlink()
+    assert await shown_dead(opened) == {A: False}
+    assert not locks.exists()
+    locks.touch(0o600)
+    assert await shown_dead(opened) == {A: False}
+
+    async with store.queue() as new:
+        await new.expire_dead(B, steady=now)
+        assert await shown_dead(opened) == {A: False}
+        await new.expire_dead(B, steady=now + timedelta(days=1))
+
+
+async def test_a_worker_that_signs_off_meanwhile_is_not_shown_as_dead(opened: Opened, path: Path) -> None:
+    """It releases its lock behind that, while the list is read."""
+
+    class SigningOff(LivingWorkers):
+        def is_dead(self, worker: WorkerId) -> bool:
+            with closing(sqlite3.connect(path)) as connection, connection:
+                connection.execute("DELETE FROM workers WHERE name = ?", (worker,))
+            return True
+
+    await opened.queue.sign_on(sign_of(A), now=NOON)
+    await opened.queue.expire_dead(A, steady=NOON)
+    async with Database(path, read_only=True) as database:
+        assert await SqliteReports(database, path, SigningOff(path, asks=True)).workers() == []
 
 
 WORKER = """

@@ -19,6 +19,7 @@ from receiver.stores.sqlite.database import Database
 from receiver.stores.sqlite.dialect import READS
 from receiver.stores.sqlite.files import prepare
 from receiver.stores.sqlite.job_rows import BEHIND, JobRows
+from receiver.stores.sqlite.living_workers import LivingWorkers
 from receiver.stores.sqlite.reports import SqliteReports
 from receiver.stores.sqlite.store import SqliteStore
 from tests.doubles import NOON
@@ -67,7 +68,7 @@ def mixed(tmp_path: Path) -> Path:
 async def found(path: Path, wanted: DeliveryFilter, *, narrow_limit: int) -> tuple[list[Any], ...]:
     """Return what is listed, and what is read in both orders."""
     async with Database(path, read_only=True) as database:
-        reports = SqliteReports(database, path, narrow_limit=narrow_limit)
+        reports = SqliteReports(database, path, LivingWorkers(path, asks=True), narrow_limit=narrow_limit)
         listed = [one async for one in reports.deliveries(wanted)]
         read = [[one async for one in reports.iter_deliveries(wanted, by_job=by_job)] for by_job in (False, True)]
     return listed, *read
@@ -85,7 +86,7 @@ async def test_a_narrowed_filter_finds_what_reading_all_finds(mixed: Path) -> No
 async def found_work(path: Path, wanted: WorkFilter, *, narrow_limit: int) -> list[Any]:
     """Return what is listed in pages of three, and how many items a plan counts."""
     async with Database(path, read_only=True) as database:
-        reports = SqliteReports(database, path, narrow_limit=narrow_limit)
+        reports = SqliteReports(database, path, LivingWorkers(path, asks=True), narrow_limit=narrow_limit)
         rows: list[Any] = [one async for one in reports.work_items(wanted)]
         assert rows == sorted(rows, key=lambda one: -one.id)
         middle = rows[len(rows) // 2].id if rows else 1
@@ -104,7 +105,12 @@ async def test_narrowed_work_is_what_reading_all_of_it_finds(mixed: Path) -> Non
         WorkFilter(state=WorkState.HELD, type="a"),
     ]
     async with Database(mixed, read_only=True) as database:
-        everything = [one async for one in SqliteReports(database, mixed).work_items(WorkFilter())]
+        everything = [
+            one
+            async for one in SqliteReports(database, mixed, LivingWorkers(mixed, asks=True)).work_items(
+                WorkFilter()
+            )
+        ]
     for wanted in filters:
         few, many = [await found_work(mixed, wanted, narrow_limit=limit) for limit in (10_000, 0)]
         expected = [

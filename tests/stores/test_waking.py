@@ -2,7 +2,8 @@
 
 import asyncio
 
-from receiver.core.types import HandlerName
+from receiver.core.claims import HandlerClaim
+from receiver.core.types import HandlerName, HandlerSwitch
 from receiver.core.work import Hold
 from tests.doubles import delivery, soon
 from tests.stores.opened import (
@@ -33,6 +34,20 @@ async def test_the_next_due_time_is_the_earliest_of_the_handlers(opened: Opened)
     assert await opened.next_due(ONE) == SECOND * 2
     await opened.settle(ended(one, WAITING, error="x", due=SECOND / 2))
     assert await opened.next_due(ONE) == SECOND / 2
+
+
+async def test_of_a_handler_of_which_nothing_is_wanted_only_the_checks_are_waited_for(opened: Opened) -> None:
+    """Its limit is used up, and the worker knows that. Only held items, and those to skip, need it nevertheless."""
+    nothing = HandlerClaim(ONE, most=0)
+    await opened.items(1)
+    assert await opened.next_due(nothing) is None
+    assert await opened.next_due(nothing, TWO) is None
+
+    await opened.items(1, ONE, hold=Hold(after_noon(SECOND * 2), after_noon(LEASE * 2)))
+    assert await opened.next_due(nothing) == SECOND * 2
+
+    await opened.controls.switch(ONE, HandlerSwitch.DISABLED)
+    assert await opened.next_due(nothing) == NOTHING
 
 
 async def test_the_handlers_not_named_are_nothing_to_wait_for(opened: Opened) -> None:

@@ -380,6 +380,20 @@ async def test_no_followers_for_a_minute_after_a_death(bench: WorkerBench) -> No
     assert bench.ran == list("xabcdef")
 
 
+async def test_a_worker_that_replaces_a_dead_one_has_no_followers_for_a_minute(bench: WorkerBench) -> None:
+    """The dead one may have died of a follower that the store did not know to run, and left no suspect."""
+    lane = Lane(bench)
+    async with bench.working(replaces_dead=True):
+        await lane.show_quickness()
+        await lane.add("abc")
+        assert bench.store.called.count("settle") == 3
+
+        await bench.after(MINUTE + SECOND)
+        await lane.add("def")
+        assert bench.store.called.count("settle") == 4
+    assert bench.ran == list("abcdef")
+
+
 async def test_the_result_of_a_follower_that_was_not_claimed_ends_no_other_attempt(bench: WorkerBench) -> None:
     """The lease of its head was lost. Another worker ends the head, and this one claims the follower anew."""
     lane = Lane(bench)

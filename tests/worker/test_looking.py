@@ -285,3 +285,92 @@ async def test_a_later_call_comes_when_it_is_due() -> None:
         await at.after(timedelta(minutes=1))
 
         assert await at.states() == [WorkState.DONE, WorkState.DONE]
+
+
+LIMITS = [{"concurrency": 2}, {"concurrency": 2, "rate": "100/s"}]
+
+
+@pytest.mark.parametrize("options", LIMITS, ids=["concurrency", "concurrency and rate"])
+async def test_a_worker_that_uses_up_a_limit_does_not_look_to_claim_what_it_has_routed(
+    options: dict[str, Any],
+) -> None:
+    """The new item has to wait for a result of this worker. It looks as often as for a handler without limits."""
+    gate, handler = at_the_gate()
+    router = Router()
+    router.add(handler, "*", name="h", timeout=3_600, **options)
+    async with at_database(router) as (at, store):
+        await at.add(delivery("a"), delivery("b"))
+        await at.after(timedelta(seconds=5))
+        before = store.looks
+
+        await at.add(delivery("c"))
+
+        assert store.looks == before + 1
+        await at.after(PAUSE)
+        assert store.looks == before + 2
+        gate.set()
+        await turns(1_000)
+        assert await at.states() == [WorkState.DONE] * 3
+
+
+async def test_a_worker_that_uses_up_a_limit_looks_each_second_nevertheless() -> None:
+    """What it has claimed may be taken away from it, and then no result tells it to look."""
+    gate, handler = at_the_gate()
+    router = Router()
+    router.add(handler, "*", name="h", timeout=3_600, concurrency=1)
+    async with at_database(router) as (at, store):
+        await at.add(delivery("a"), delivery("b"))
+        await at.after(timedelta(seconds=5))
+        before = store.looks
+
+        await at.after(timedelta(seconds=10))
+
+        assert store.looks == before + 10
+        gate.set()
+
+
+@pytest.mark.parametrize("options", LIMITS, ids=["concurrency", "concurrency and rate"])
+async def test_what_waits_for_a_limit_does_not_delay_other_handlers(options: dict[str, Any]) -> None:
+    """Neither a delivery nor a retry."""
+    gate, handler = at_the_gate()
+    opened, flaky = at_the_gate(fails=True)
+    opened.set()
+    router = Router()
+    router.add(handler, "*", name="h", timeout=3_600, **options)
+    router.add(flaky, "crawl.started", name="flaky", pauses=[0.3], jitter=0)
+    async with at_database(router) as (at, _):
+        await at.add(*[delivery(f"k{number}") for number in range(5)])
+        await at.after(timedelta(seconds=5))
+
+        await at.add(delivery("other", kind="crawl.started"))
+        await at.after(PAUSE)
+        assert await at.states("flaky") == [WorkState.WAITING]
+        await at.after(timedelta(seconds=0.3))
+
+        assert await at.states("flaky") == [WorkState.DONE]
+        gate.set()
+
+
+@pytest.mark.parametrize("options", LIMITS, ids=["concurrency", "concurrency and rate"])
+async def test_what_waits_for_a_limit_follows_the_first_result(options: dict[str, Any]) -> None:
+    """At once, whatever else is recorded meanwhile."""
+    gates: list[asyncio.Event] = []
+
+    async def handler(event: Event) -> None:
+        gates.append(asyncio.Event())
+        await gates[-1].wait()
+
+    router = Router()
+    router.add(handler, "crawl.page", name="h", timeout=3_600, **options)
+    router.add(handle, "crawl.started", name="other")
+    async with at_database(router) as (at, _):
+        await at.add(*[delivery(f"k{number}") for number in range(5)])
+        await at.after(timedelta(seconds=5))
+        await at.add(delivery("other", kind="crawl.started"))
+        await at.after(PAUSE)
+        assert len(gates) == 2
+
+        gates[0].set()
+        await turns(500)
+
+        assert len(gates) == 3

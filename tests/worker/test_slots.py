@@ -1,5 +1,6 @@
 """Queues of claimed work: each item stays in one of them until it is settled or taken out."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -49,7 +50,12 @@ def router() -> Router:
 
 @pytest.fixture
 def ready(router: Router, clock: VirtualClock) -> ReadyQueues:
-    """Queues with four slots, of which three may be threads."""
+    """The queues of these handlers."""
+    return queues(router, clock)
+
+
+def queues(router: Router, clock: VirtualClock) -> ReadyQueues:
+    """Return queues with four slots, of which three may be threads."""
     slots = {RunsIn.LOOP: 4, RunsIn.THREAD: 3, RunsIn.PROCESS: 1}
     return ReadyQueues(router, slots, clock, concurrency=4, wake=lambda: None)
 
@@ -58,6 +64,30 @@ def claimed(router: Router, work_id: int, handler: str) -> Claimed:
     """Return a claimed work item."""
     item = WorkItem(work_id, HandlerName(handler), 1, 0, 0, Trigger.DELIVERY, StoredDelivery(1, 0, delivery()))
     return Claimed(item, router[HandlerName(handler)])
+
+
+def test_the_limit_of_a_handler_is_used_up_by_what_is_claimed_and_not_settled(
+    router: Router, clock: VirtualClock
+) -> None:
+    """For batches `concurrency` limits the calls of a worker, and in a lane followers may be among the claimed."""
+    router.add(nothing, "*", name="lane", ordered=True)
+    ready = queues(router, clock)
+    limited = {name: replace(router[HandlerName(name)], concurrency=2) for name in ("async", "batch", "lane")}
+    used_up = []
+    for work_id in range(2):
+        for name in limited:
+            ready.add(claimed(router, work_id, name))
+        used_up.append([ready.takes_whole_limit(one) for one in limited.values()])
+
+    assert used_up == [[False, False, False], [True, False, False]]
+    assert not ready.takes_whole_limit(router[HandlerName("async")])
+
+    ready.settled({HandlerName("async"): 1})
+    assert not ready.takes_whole_limit(limited["async"])
+    ready.add(claimed(router, 2, "async"))
+    assert ready.takes_whole_limit(limited["async"])
+    ready.withdraw(lambda one: one.item.id == 2)
+    assert not ready.takes_whole_limit(limited["async"])
 
 
 @pytest.mark.parametrize("handler", ["async", "batch"])

@@ -110,6 +110,7 @@ class WorkerBench:
         max_bytes: int = MAX_BYTES,
         memory: MemoryBudget | None = None,
         trial: RoutingTrial | None = None,
+        replaces_dead: bool = False,
     ) -> AsyncIterator[asyncio.Event]:
         """Run a worker for the length of the block, then stop it."""
         dispatcher = Worker(
@@ -125,6 +126,8 @@ class WorkerBench:
             memory=memory,
             trial=trial,
         )
+        if replaces_dead:
+            dispatcher.note_death()
         stop = asyncio.Event()
         running = asyncio.create_task(dispatcher.run(stop, grace=grace))
         await turns()

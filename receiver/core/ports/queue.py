@@ -96,7 +96,8 @@ class ClaimQueue(Protocol):
     ) -> datetime | None:
         """Return when there may be something to claim, to skip or to check, None for never.
 
-        `steady` is the present moment of the clock of leases; without it that is `now` too.
+        Of a claimant with `most` zero there is nothing to claim. `steady` is the present moment of the clock of
+        leases; without it that is `now` too.
         """
 
 

@@ -197,7 +197,10 @@ class HealthReader(Protocol):
         """
 
     async def workers(self) -> Sequence[WorkerReport]:
-        """Return the workers that have not signed off, by name. A killed one is among them for a while."""
+        """Return the workers that have not signed off, by name. A killed one is among them for a while.
+
+        It `is_dead` at once where the store can tell so for certain, as on one machine with Linux.
+        """
 
     async def paces(self) -> Mapping[HandlerName, datetime]:
         """Return the moments before which the next attempts of handlers with a rate should not begin.

@@ -87,7 +87,8 @@ class MemoryClaims(MemoryFace):
                 moments.append(now)
             pace = self._pace(claimant)
             earliest = NEVER if pace is None else pace.begin_from(now)
-            moments += [max(one.due_at, earliest) for one in self._of(claimant.handler, *CLAIMABLE)]
+            waiting = self._of(claimant.handler, *CLAIMABLE) if claimant.most else []
+            moments += [max(one.due_at, earliest) for one in waiting]
             held = self._of(claimant.handler, WorkState.HELD)
             moments += [one.recheck_at for one in held if one.recheck_at is not None]
         return min(moments, default=None)

@@ -232,7 +232,9 @@ class Claims:
             if switch is HandlerSwitch.ON:
                 rows = connection.execute(self._sql.NEXT_DUE, {"handler": one.handler})
                 waiting, held = map(_moment, rows)
-                if waiting is not None and one.interval is not None:
+                if one.most == 0:
+                    waiting = None
+                elif waiting is not None and one.interval is not None:
                     waiting = max(waiting, self._pace(connection, one.handler, one.interval).begin_from(now))
                 moments += [waiting, held]
             elif switch is HandlerSwitch.DISABLED and self._skippable(connection, one.handler):

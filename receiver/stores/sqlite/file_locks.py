@@ -38,14 +38,15 @@ class LockFile:
     The kernel removes a lock when its process ends, however it ends. The locks belong to this object and not to the
     process (fcntl(2), Open file description locks): they work between two stores of one process too. A forked child
     does not keep them. Only Linux surely has such locks; elsewhere `works` is False, and nothing may be called.
-    If somebody deletes the file, the next call makes a new one, without the locks that were taken before. Methods
-    raise StoreError.
+    If somebody deletes the file, the next call makes a new one, without the locks that were taken before. One that
+    only `asks` makes no file and takes no lock. Methods raise StoreError.
     """
 
     works = sys.platform == "linux"
 
-    def __init__(self, database: Path) -> None:
+    def __init__(self, database: Path, *, asks: bool = False) -> None:
         self._path = database.with_name(f"{database.name}-locks")
+        self._flags = os.O_RDONLY if asks else os.O_RDWR | os.O_CREAT
         self._file: int | None = None
         self.times_lost = 0
         """How often the file was found to be deleted or replaced, so that all locks on it were lost."""
@@ -100,7 +101,7 @@ class LockFile:
             self.close()
             self.times_lost += 1
         if self._file is None:
-            self._file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+            self._file = os.open(self._path, self._flags, 0o600)
         return self._file
 
     def _is_in_place(self, file: int) -> bool:

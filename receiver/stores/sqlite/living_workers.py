@@ -1,21 +1,25 @@
 """Which workers live: each has a lock, and loses it when its process ends."""
 
+from datetime import timedelta
 from hashlib import blake2b
 from pathlib import Path
 
 from receiver.core.types import WorkerId
 from receiver.stores.sqlite.file_locks import LockFile
 
+UNSURE = timedelta(seconds=5)
+"""Time for workers to take their locks again after somebody has deleted the file. They look once a second."""
+
 
 class LivingWorkers:
     """The locks of workers, each on a byte of its own.
 
     A process id would say less: it is used again, and other containers have other ids. Where locks do not work, no
-    worker is certainly dead.
+    worker is certainly dead. With `asks` nobody can be enlisted.
     """
 
-    def __init__(self, database: Path) -> None:
-        self._locks = LockFile(database)
+    def __init__(self, database: Path, *, asks: bool = False) -> None:
+        self._locks = LockFile(database, asks=asks)
 
     def enlist(self, worker: WorkerId) -> None:
         """Take the lock of a worker and keep it until `close`, or until the process ends."""
@@ -45,3 +49,11 @@ class LivingWorkers:
 def _byte(worker: WorkerId) -> int:
     """Return the byte of a worker, one of 2 to the power of 56. Nobody writes it."""
     return int.from_bytes(blake2b(worker.encode(), digest_size=7).digest())
+
+
+def is_fresh(since: int | None, now: int) -> bool:
+    """Tell whether workers may still have to take their locks in a file that is used since then, in microseconds.
+
+    None is for the first file of a store. The clock begins anew with the machine.
+    """
+    return since is not None and timedelta(0) <= timedelta(microseconds=now - since) < UNSURE

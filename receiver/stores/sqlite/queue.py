@@ -3,19 +3,18 @@
 import asyncio
 import sqlite3
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from receiver.core.clock import to_micros
 from receiver.core.types import WorkerId
+from receiver.core.workers import WorkerSign
 from receiver.stores.sql.queue import SqlQueue
 from receiver.stores.sqlite.database import Database, data_version
 from receiver.stores.sqlite.dialect import WRITES
-from receiver.stores.sqlite.living_workers import LivingWorkers
+from receiver.stores.sqlite.living_workers import UNSURE, LivingWorkers, is_fresh
 from receiver.stores.sqlite.statements import leases
 
 _POLL_SECONDS = 0.02
-_UNSURE = timedelta(seconds=5)
-"""Time for other workers to take their locks again after somebody has deleted the file. They look once a second."""
 
 
 class SqliteQueue(SqlQueue):
@@ -33,12 +32,17 @@ class SqliteQueue(SqlQueue):
         """Show that a worker lives."""
         self._living.enlist(worker)
 
+    async def sign_on(self, sign: WorkerSign, *, now: datetime) -> None:
+        """Show that a worker lives, with its lock too: those who read the sign may ask for the lock."""
+        self._living.enlist(sign.name)
+        await super().sign_on(sign, now=now)
+
     async def expire_dead(self, worker: WorkerId, *, steady: datetime) -> Sequence[WorkerId]:
         """End the leases of all workers that are certainly dead."""
         self._living.enlist(worker)  # again, in case somebody has deleted the file of locks
         if self._living.times_lost != self._times_lost:
             self._times_lost, self._lost_at = self._living.times_lost, steady
-        if self._lost_at is not None and steady - self._lost_at < _UNSURE:
+        if self._lost_at is not None and steady - self._lost_at < UNSURE:
             return []
         if await self._has_new_file(steady):
             return []
@@ -71,8 +75,7 @@ class SqliteQueue(SqlQueue):
             return now
 
         since = await self.database.call(work)
-        # The clock begins anew with the machine.
-        return since is not None and timedelta(0) <= timedelta(microseconds=now - since) < _UNSURE
+        return is_fresh(since, now)
 
     async def changed(self) -> None:
         """Return when another connection has committed since the last call (PRAGMA data_version).

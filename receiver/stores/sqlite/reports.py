@@ -3,17 +3,24 @@
 import asyncio
 import shutil
 import sqlite3
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from receiver.core.clock import SystemClock, to_micros
 from receiver.core.search import SearchReach
+from receiver.core.types import WorkerId
 from receiver.core.work import StoreFacts
+from receiver.core.workers import WorkerReport
 from receiver.errors import StoreError
 from receiver.stores.sql import narrowing
 from receiver.stores.sql.reports import SqlReports
 from receiver.stores.sqlite.body_files import body_files
 from receiver.stores.sqlite.database import Database, data_version, file_at, same_file
 from receiver.stores.sqlite.dialect import READS
+from receiver.stores.sqlite.living_workers import LivingWorkers, is_fresh
 from receiver.stores.sqlite.search import reach
+from receiver.stores.sqlite.statements import leases
 from receiver.stores.sqlite.write_ahead_log import log_path
 
 _POLL_SECONDS = 0.1
@@ -27,11 +34,13 @@ class SqliteReports(SqlReports):
         self,
         database: Database,
         path: Path,
+        living: LivingWorkers,
         *,
         narrow_limit: int = narrowing.SCAN_LIMIT,
     ) -> None:
         super().__init__(database, READS, narrow_limit=narrow_limit)
         self._path = path
+        self._living = living
         self._opened_as = path.stat()
         self._seen: int | None = None
 
@@ -44,6 +53,28 @@ class SqliteReports(SqlReports):
         files = map(file_at, (self._path, log_path(self._path), *body_files(self._path)))
         size = sum(one.st_size for one in files if one is not None)
         return StoreFacts(size, free=shutil.disk_usage(self._path.parent).free)
+
+    async def workers(self) -> Sequence[WorkerReport]:
+        """Return the workers that have not signed off, and which of them are dead."""
+        shown = await super().workers()
+        names = [one.sign.name for one in shown]
+        dead = await self.database.call(lambda connection: self._dead_among(connection, names))
+        if not dead:
+            return shown
+        # One that has signed off meanwhile has no lock any more either, and it is not dead.
+        return [replace(one, is_dead=one.sign.name in dead) for one in await super().workers()]
+
+    def _dead_among(self, connection: sqlite3.Connection, workers: Iterable[WorkerId]) -> Collection[WorkerId]:
+        """Return those that are certainly dead."""
+        try:
+            file = self._living.file_identity()
+            known, since = connection.execute(leases.LOCKS_FILE).fetchone()
+            # In another file than the workers have noted, and at first in a new one, locks may be missing.
+            if file is None or file != known or is_fresh(since, to_micros(SystemClock().steady())):
+                return ()
+            return [one for one in workers if self._living.is_dead(one)]
+        except StoreError:  # the file is not there, or belongs to somebody else: nothing is certain
+            return ()
 
     async def changed(self) -> None:
         """Return when another connection has committed since the last call."""

@@ -161,9 +161,13 @@ class SqliteStore:
         from receiver.stores.sqlite.reports import SqliteReports
 
         await asyncio.to_thread(prepare, self._path, create=False)
-        async with Database(self._path, setup=_ANY + _READS + _READABLE, read_only=True) as database:
-            await database.call(require_marks)
-            yield SqliteReports(database, self._path)
+        living = LivingWorkers(self._path, asks=True)
+        try:
+            async with Database(self._path, setup=_ANY + _READS + _READABLE, read_only=True) as database:
+                await database.call(require_marks)
+                yield SqliteReports(database, self._path, living)
+        finally:
+            living.close()
 
     @asynccontextmanager
     async def _writer(
