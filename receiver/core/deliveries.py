@@ -35,7 +35,7 @@ class Receipt(NamedTuple):
 class StoredDelivery(NamedTuple):
     """A delivery in the store. `seq` grows in the order of arrival. `duplicates` counts later arrivals of it.
 
-    `unreadable` tells workers why the store could not read its body, which is empty then.
+    `unreadable` tells why the store could not read its body, which is empty then.
     """
 
     seq: int

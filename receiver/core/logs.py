@@ -3,7 +3,6 @@
 import logging
 import os
 import select
-import signal
 import sys
 import threading
 import warnings
@@ -40,8 +39,6 @@ def configure_logs(*, level: str, as_json: bool) -> None:
     for noisy in ("uvicorn", "uvicorn.error", "asyncio", "httpx", "httpcore", "watchfiles"):
         logging.getLogger(noisy).setLevel(max(logging.WARNING, logging.getLevelName(level)))
     warnings.showwarning = _log_warning
-    if hasattr(signal, "SIGTTOU"):  # after `stty tostop`, a line to the terminal would stop what is not in front
-        signal.signal(signal.SIGTTOU, signal.SIG_IGN)
 
 
 def log_crashes() -> None:

@@ -18,7 +18,7 @@ class Chosen:
     stored: StoredDelivery
     only: frozenset[HandlerName] | None
     fits: bool
-    """Whether the expression matched. Deliveries that do not match are yielded too, to show the progress."""
+    """Whether its body can be read and the expression matched. Others are yielded too, to show the progress."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Selection:
         """Yield the deliveries in their order, in flat memory."""
         names = frozenset(handler.name for handler in self.handlers)
         async for stored in reports.iter_deliveries(self.wanted, after=self.after, by_job=self.by_job):
-            fits = self.where is None or _fits(self.where, stored)
+            fits = not stored.unreadable and (self.where is None or _fits(self.where, stored))
             only = names & await reports.failed_handlers(stored.seq) if fits and self.wanted.failed else None
             yield Chosen(stored, only, fits)
 

@@ -11,7 +11,7 @@ from datetime import timedelta
 
 from receiver.core.clock import Clock, time_limit
 from receiver.core.process_ends import end_of
-from receiver.core.process_groups import leave_group
+from receiver.core.process_groups import leave_terminal
 from receiver.worker.failures import NoProcess, ProcessDied, Raised, RaisedElsewhere
 from receiver.worker.process_messages import (
     SIZE,
@@ -119,7 +119,7 @@ class _Child:
                     str(theirs.fileno()),
                     stdin=asyncio.subprocess.DEVNULL,
                     pass_fds=(theirs.fileno(),),
-                    preexec_fn=leave_group,  # Ctrl-C is for the worker, and a group can be killed as a whole
+                    preexec_fn=leave_terminal,  # Ctrl-C is for the worker, and a group can be killed as a whole
                 )
             except BaseException:
                 ours.close()

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar
 from receiver.core.clock import Clock
 from receiver.core.log_lines import event_log
 from receiver.core.process_ends import ExitNote, end_of, exit_note
-from receiver.core.process_groups import leave_group
+from receiver.core.process_groups import leave_terminal
 from receiver.worker.background import first_of
 
 log = event_log(__name__)
@@ -147,7 +147,7 @@ class Supervisor:
             stdin=asyncio.subprocess.PIPE,
             env={**self._environment, **note.environment},
             pass_fds=(*self._inherited, note.writer),
-            preexec_fn=leave_group,  # Ctrl-C reaches only this process, which then stops the worker
+            preexec_fn=leave_terminal,  # Ctrl-C reaches only this process, which then stops the worker
         )
         started, is_cancelled = await _to_the_end(start)  # in a cancelled start asyncio kills the process
         if is_cancelled and started.exception() is not None:

@@ -245,3 +245,18 @@ async def test_pages_and_bodies_are_copied_in_parts(bare_environment: Path, post
         await copy.run()
         assert await copy.differences() == 0
     assert contents(PostgresTables(postgres_url)) == contents(SqliteTables(KEPT))
+
+
+async def test_the_plan_of_a_first_copy_reads_no_events(bare_environment: Path, postgres_url: str) -> None:
+    """An empty target has none to remove. That of a later copy reads the ids in both stores."""
+    async with open_store(STORE).log() as log:
+        for key in ("a", "b", "c"):
+            await log.append(delivery(key))
+
+    for url in (TO, postgres_url):
+        compared: list[int] = []
+        async with open_copy(STORE, url) as (reading, writing):
+            copy = StoreCopy(reading, writing, advance=compared.append)
+            assert (await copy.removals(), compared) == (0, [])
+            await StoreCopy(reading, writing).run()
+            assert (await copy.removals(), compared) == (0, [3])

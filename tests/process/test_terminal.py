@@ -2,7 +2,10 @@
 
 import os
 import random
+import sys
 from pathlib import Path
+
+import pytest
 
 from tests.process.harness import Deployment, Load
 from tests.process.programs import children_of
@@ -40,7 +43,29 @@ def record(event: Event) -> None:
     logging.getLogger("handlers").info("handled_in_a_process")
 """
 
+ASKING_HANDLERS = """
+import subprocess
+from receiver import Router
+from receiver.events import Event
 
+router = Router()
+
+def ask() -> None:
+    asked = subprocess.run(["head", "-c", "1", "/dev/tty"], capture_output=True)
+    assert asked.returncode == 1
+
+@router.on("*")
+def ask_in_the_worker(event: Event) -> None:
+    ask()
+
+@router.on("*", run_in="process")
+def ask_in_a_process(event: Event) -> None:
+    ask()
+"""
+"""As git asks for a password: not standard input, but the terminal."""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not share processors among sessions")
 async def test_every_process_is_in_the_session_and_in_a_group_of_its_own(tmp_path: Path) -> None:
     """Ctrl-C reaches only the web process, and Linux shares processors among sessions before processes."""
     deployment = Deployment(tmp_path)
@@ -69,3 +94,16 @@ async def test_a_line_to_the_terminal_stops_no_process(tmp_path: Path) -> None:
         await load.send(serving.port, 1)
         await deployment.all_handled()
         assert await serving.line("handled_in_a_process")
+
+
+async def test_a_program_of_a_handler_finds_no_terminal_to_ask(tmp_path: Path) -> None:
+    """The terminal would stop the worker with the program, for ever, since neither is in front."""
+    deployment = Deployment(tmp_path)
+    deployment.write_handlers(ASKING_HANDLERS)
+    load = Load(random.Random(1))
+    async with deployment.serve(launcher=("-c", ON_A_TERMINAL)) as serving:
+        await serving.line("worker_started")
+        await load.send(serving.port, 1)
+        await deployment.all_handled()
+
+    assert deployment.rows("SELECT state, count(*) FROM work_items GROUP BY state") == [("done", 2)]

@@ -7,7 +7,8 @@ INTERRUPTED = 130
 """128 and the number of SIGINT, as in shells."""
 MEANINGS = {
     OK: "Done. Also if the reader of standard output went away.",
-    FAILED: "Something failed: a handler in a replay, a damaged bundle, a check, a call of the service, a write.",
+    FAILED: "Something failed: a handler in a replay, a damaged bundle, an unreadable body, a check, a call of the "
+    "service, a write.",
     WRONG_USE: "Wrong use: an unknown option, a wrong value, a wrong setting, a wrong handler.",
     STORE_UNREACHABLE: "The store cannot be reached, or the database cannot be used.",
     INTERRUPTED: "Ctrl-C, or SIGTERM in `replay` and `simulate --to`. What was done until then stays done.",

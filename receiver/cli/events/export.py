@@ -12,12 +12,12 @@ from typing import IO
 
 import click
 
-from receiver.cli.common.exit_codes import OK
 from receiver.cli.common.filter_options import handled_filter_options, store_option, text
 from receiver.cli.common.job_ids import with_whole_job_id
 from receiver.cli.common.output import flush, note
 from receiver.cli.common.progress import progress
 from receiver.cli.common.store import read
+from receiver.cli.common.unreadable import UnreadableEvents
 from receiver.core.clock import SystemClock
 from receiver.core.deliveries import DeliveryFilter
 from receiver.core.ports.reports import Reports
@@ -43,7 +43,8 @@ def export(file: str, wanted: DeliveryFilter, redact: bool, force: bool, store: 
 
     FILE is standard output if it is absent or -. It is a bundle: exact bodies, headers, ids and times, one JSON
     object per line. It is compressed if FILE ends in .gz. It lacks events whose bodies were pruned. FILE appears
-    only when it is complete.
+    only when everything is written. If the store cannot read some bodies, since a file beside a SQLite database is
+    away, the others are exported, and the exit code is 1.
 
     With --redact you can attach a bundle to a bug report. Each letter of a text in a body becomes an x: in page
     texts, addresses (except https://), titles, errors and values of metadata. So do the values of most headers.
@@ -54,21 +55,33 @@ def export(file: str, wanted: DeliveryFilter, redact: bool, force: bool, store: 
     if to_stdout and sys.stdout.isatty():
         raise click.UsageError("standard output is a terminal: name a FILE, or use a pipe")
     settings = load_reading_settings(store=store)
-    target = Path(file)
+    target, unreadable = Path(file), UnreadableEvents()
     with _writing_to_stdout() if to_stdout else _writing_to(target, force=force) as stream:
         count, left_out = read(
-            settings, lambda reports: _export(reports, wanted, stream, redact=redact, pack=target.suffix == ".gz")
+            settings,
+            lambda reports: _export(
+                reports, wanted, stream, unreadable, redact=redact, pack=target.suffix == ".gz"
+            ),
         )
     note(f"exported {counted(count, 'event')}" + ("" if to_stdout else f" to {escape_controls(file)}"))
     if left_out:
         note(f"left out {counted(left_out, 'event')}: their bodies were pruned")
-    return OK
+    return unreadable.tell()
 
 
 async def _export(
-    reports: Reports, wanted: DeliveryFilter, stream: IO[bytes], *, redact: bool, pack: bool
+    reports: Reports,
+    wanted: DeliveryFilter,
+    stream: IO[bytes],
+    unreadable: UnreadableEvents,
+    *,
+    redact: bool,
+    pack: bool,
 ) -> tuple[int, int]:
-    """Write the planned events; return how many, and how many were left out because their bodies were pruned."""
+    """Write the planned events; return how many, and how many were left out because their bodies were pruned.
+
+    The header also counts events that turn out to be unreadable, so that a reader sees that they are missing.
+    """
     wanted = await with_whole_job_id(reports, wanted)
     plan = await reports.plan(wanted)
     count = plan.count - plan.without_body
@@ -77,8 +90,10 @@ async def _export(
     try:
         with progress("exported", count) as advance:
             async for stored in reports.iter_deliveries(wanted):
-                if writer.count == count:
+                if writer.count + unreadable.count == count:
                     break  # the rest arrived after the header was written
+                if unreadable.leaves_out(stored):
+                    continue
                 writer.add(redacted(stored.delivery) if redact else stored.delivery, stored.duplicates)
                 if writer.count % _STEP == 0:
                     advance(_STEP)
@@ -86,12 +101,12 @@ async def _export(
     except (KeyboardInterrupt, asyncio.CancelledError):
         note(f"stopped: {writer.count:,} of {counted(count, 'event')} were written")
         raise
-    if writer.count < count:
+    if missing := count - writer.count - unreadable.count:
         raise ReceiverError(
-            f"{counted(count - writer.count, 'event')} of {count:,} were pruned or changed their state during the "
+            f"{counted(missing, 'event')} of {count:,} were pruned or changed their state during the "
             "export: export again"
         )
-    return count, plan.without_body
+    return writer.count, plan.without_body
 
 
 @contextmanager

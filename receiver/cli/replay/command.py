@@ -40,9 +40,9 @@ def replay(flags: ReplayFlags) -> int:
 
     With BUNDLE, a file of `receiver events export`, the events come from there. Handlers run here now, in the order
     of arrival, with `ctx.trigger == "replay"`, those with run_in="process" in a thread. A failed handler is not
-    retried, the store does not change, and the exit code is 1 if one failed or if BUNDLE is damaged. Two other
-    modes: --enqueue leaves the events to the workers, --to URL sends them to another receiver. The command shows a
-    plan first.
+    retried, the store does not change, and the exit code is 1 if one failed, if BUNDLE is damaged, or if the store
+    cannot read some bodies, which are left out. Two other modes: --enqueue leaves the events to the workers, --to
+    URL sends them to another receiver. The command shows a plan first.
     """
     check_combination(flags)
     if flags.reload and not flags.dry_run:
@@ -118,7 +118,10 @@ async def _replay_from(
             return OK
         if not flags.planned and not _agreed(flags):
             return FAILED
-        return await _carry_out(ReplayRequest(settings, store, reports, router, selection, plan, flags, outer))
+        request = ReplayRequest(settings, store, reports, router, selection, plan, flags, outer)
+        code = await _carry_out(request)
+        left_out = request.unreadable.tell()
+        return left_out if code == OK else code
 
 
 async def _selection(reports: Reports, handlers: Sequence[Handler], flags: ReplayFlags) -> Selection:

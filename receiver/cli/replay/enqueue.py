@@ -72,7 +72,7 @@ class _Enqueuing:
         """Make the work items until the stop; return whether all were made."""
         selection, router = self._request.selection, self._request.router
         finished = True
-        async for chosen in selection.of(self._request.reports):
+        async for chosen in self._request.chosen():
             if stop.is_set():
                 finished = False
                 break

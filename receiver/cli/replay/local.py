@@ -125,7 +125,7 @@ class _Run:
     async def _go_through(self, stop: asyncio.Event, lines: ProgressLines) -> bool:
         selection = self._request.selection
         last, finished = selection.after, True
-        async for chosen in selection.of(self._request.reports):
+        async for chosen in self._request.chosen():
             if stop.is_set():
                 finished = False
                 break

@@ -79,7 +79,7 @@ class _Sending:
     async def bodies(self, stop: asyncio.Event) -> AsyncIterator[bytes]:
         """Yield the bodies of the chosen events, until the stop or the first failure."""
         selection, rng = self._request.selection, random.Random()  # noqa: S311 - ids that need not be secret
-        async for chosen in selection.of(self._request.reports):
+        async for chosen in self._request.chosen():
             if stop.is_set() or self.failed:
                 self.stopped = True
                 return

@@ -52,6 +52,7 @@ class DeliveryReader(Protocol):
         With `by_job` they come job by job, in the order of job ids; those without a job come last. It leaves out
         deliveries whose body was pruned, and those that arrive after the reading has begun. `after` continues
         behind a place, for the same filter and order. A `limit` counts the newest again then, so give `until` too.
+        A body that cannot be read is empty, and the delivery says why in `unreadable`.
         """
 
     async def failed_handlers(self, seq: int) -> frozenset[HandlerName]:

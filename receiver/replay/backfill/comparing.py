@@ -16,7 +16,7 @@ from receiver.core.envelope import read_envelope
 from receiver.core.jobs import family_of
 from receiver.core.ports.reports import DeliveryReader
 from receiver.core.types import DeliveryKey, Headers, Origin
-from receiver.errors import KeyRefused, Malformed, NotComparable, RateLimited, ServiceUnreachable
+from receiver.errors import KeyRefused, Malformed, NotComparable, RateLimited, ServiceUnreachable, UnreadableBody
 from receiver.events import EVENT_CLASSES, Event, MonitorCheckCompleted, MonitorPage, parse_event
 from receiver.events.identity import subject_key
 from receiver.replay.backfill.payloads import Payload, body
@@ -59,6 +59,8 @@ async def delivered(reports: DeliveryReader, job_id: str, *, after: int = 0, par
     found = Delivered(job_id, through=after)
     async for stored in reports.iter_deliveries(wanted, after=Cursor(after)):
         await asyncio.sleep(0)  # let the event loop do other work
+        if stored.unreadable:
+            raise UnreadableBody(stored.unreadable)
         found.through = stored.seq
         try:
             _take(found, parse_event(stored.delivery.body))

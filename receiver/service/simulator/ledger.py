@@ -13,6 +13,7 @@ from receiver.core.envelope import read_envelope
 from receiver.core.ports.reports import Reports
 from receiver.core.quarantine import Quarantined, QuarantineFilter
 from receiver.core.types import DeliveryKey
+from receiver.errors import UnreadableBody
 from receiver.service.schedule import State
 from receiver.service.simulator.endpoint import ResponseKind
 from receiver.service.simulator.faults import REFUSABLE, FaultKind
@@ -149,6 +150,8 @@ class Ledger:
         findings.add(Wrong.TAKEN, self._taken())
         seen: set[DeliveryKey] = set()
         async for stored in reports.iter_deliveries(DeliveryFilter(), after=Cursor(since.seq)):
+            if stored.unreadable:
+                raise UnreadableBody(stored.unreadable)
             self._judge(stored, findings)
             seen.add(stored.delivery.key)
         for key, entry in self._entries.items():

@@ -18,7 +18,7 @@ from receiver.stores.sql.connection import SqlConnection
 from receiver.stores.sql.dialect import Dialect
 from receiver.stores.sql.locks import Locks
 from receiver.stores.sql.moments import LatestMoment
-from receiver.stores.sql.rows import delivery_to_handle
+from receiver.stores.sql.rows import delivery_or_reason
 from receiver.stores.sql.switches import switches
 
 MAX_ITEMS = 1_000
@@ -335,6 +335,6 @@ def _work_item(row: tuple[Any, ...]) -> WorkItem:
         uncounted=uncounted,
         deaths=deaths,
         trigger=Trigger(trigger) if attempts <= 1 else Trigger.RETRY,
-        source=delivery_to_handle(stored),
+        source=delivery_or_reason(stored),
         in_lane=lane is not None,
     )

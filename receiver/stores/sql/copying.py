@@ -95,9 +95,10 @@ class StoreCopy:
             raise _refused(*foreign)
         last_given = await self._reading.call(_last_given)
         # Who copies the files of a store and uses both has two with the same identity, and other deliveries.
-        if await self._writing.call(_last_seq) > last_given:
+        last_held = await self._writing.call(_last_seq)
+        if last_held > last_given:
             raise _refused(statements.KEYS.name, True)
-        return await self._removals()
+        return await self._removals() if last_held else 0
 
     async def _removals(self) -> int:
         removed = 0

@@ -10,7 +10,7 @@ from receiver.core.deliveries import DeliveryFilter, StoredDelivery
 from receiver.stores.sql import narrowing
 from receiver.stores.sql.connection import SqlConnection, SqlRows, Values, number
 from receiver.stores.sql.narrowing import among_few
-from receiver.stores.sql.rows import stored_delivery
+from receiver.stores.sql.rows import delivery_or_reason
 from receiver.stores.sql.statements.deliveries import LAST_DELIVERY
 from receiver.stores.sql.statements.reads import Reads
 
@@ -104,9 +104,9 @@ def _fetched(rows: SqlRows) -> tuple[list[StoredDelivery], bool]:
     """Return the deliveries of one page, and whether those were all the rows."""
     page: list[StoredDelivery] = []
     taken = BatchSize(MAX_ITEMS, MAX_BYTES)
-    with closing(rows):  # also where a body cannot be read: an open one would keep this state of the store
+    with closing(rows):  # an open one would keep this state of the store
         for row in rows:
-            one = stored_delivery(row)
+            one = delivery_or_reason(row)
             page.append(one)
             taken.add(len(one.delivery.body))
             if taken.is_full:

@@ -25,7 +25,7 @@ from receiver.core.work import NewWork
 from receiver.core.workers import WorkerSign
 from receiver.stores.sql.activity import PendingActivity, SettledBatch
 from receiver.stores.sql.connection import SqlConnection, SqlDatabase, Values, number
-from receiver.stores.sql.rows import delivery_to_handle, written_limits
+from receiver.stores.sql.rows import delivery_or_reason, written_limits
 from receiver.stores.sql.schedules import SqlSchedules
 from receiver.stores.sql.settling import NotAllHeld
 from receiver.stores.sql.statements.columns import ROUTED
@@ -59,7 +59,7 @@ class SqlQueue(SqlSchedules):
         taken = BatchSize(limit, max_bytes)
         values = {"after": after, "limit": limit, "max_bytes": max_bytes}
         for row in connection.execute(self._writes.routing.UNROUTED, values):
-            stored = delivery_to_handle(row)
+            stored = delivery_or_reason(row)
             if not taken.take(len(stored.delivery.body)):
                 break
             found.append(stored)

@@ -28,8 +28,8 @@ def stored_delivery(row: Sequence[Any]) -> StoredDelivery:
     return StoredDelivery(seq, duplicates, delivery)
 
 
-def delivery_to_handle(row: Sequence[Any]) -> StoredDelivery:
-    """Read the same for a worker. One body that cannot be read does not keep the others from their handlers."""
+def delivery_or_reason(row: Sequence[Any]) -> StoredDelivery:
+    """Read the same, or why the body cannot be read: one such body does not keep others from whoever reads them."""
     try:
         return stored_delivery(row)
     except StoreError as exc:

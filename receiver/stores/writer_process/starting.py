@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
+from receiver.core.process_groups import leave_terminal
 from receiver.errors import StoreError
 
 END_SECONDS = 5.0
@@ -57,7 +58,7 @@ def start_writer(command: Sequence[str]) -> StartedWriter:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
-                process_group=0,  # Ctrl-C reaches only this process; process_groups.py says why the session is ours
+                preexec_fn=leave_terminal,  # Ctrl-C reaches only this process
             )
             if_failed.pop_all()
     except OSError as exc:  # for example out of memory, processes or files
