@@ -104,9 +104,8 @@ class _Child:
         self._reader = reader
         self._writer = writer
         self._number = 0
-        # A program that the function has started may keep the socket open after the process has died.
         self.ended = asyncio.create_task(process.wait())
-        self.ended.add_done_callback(lambda _: writer.transport.abort())
+        self.ended.add_done_callback(lambda _: self._end_with_programs())
 
     @classmethod
     async def start(cls, command: Sequence[str]) -> "_Child":
@@ -163,9 +162,17 @@ class _Child:
     def kill(self) -> None:
         """Kill it at once, with all programs that it has started."""
         if not self.ended.done():
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+            self._kill_group()
         self._writer.close()
+
+    def _end_with_programs(self) -> None:
+        """End what the function has started, now that the process has ended. It may keep the socket open too."""
+        self._kill_group()  # while programs are in it, no new process gets its number (POSIX, fork())
+        self._writer.transport.abort()
+
+    def _kill_group(self) -> None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
 
     async def _receive(self) -> CallStarted | CallDone:
         (size,) = SIZE.unpack(await self._reader.readexactly(SIZE.size))

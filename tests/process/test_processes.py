@@ -242,6 +242,17 @@ async def test_a_function_past_its_timeout_is_killed(bench: PoolBench) -> None:
     await eventually(lambda: not any(alive(pid) for pid in bench.notes()[-1]))
 
 
+async def test_what_a_process_has_started_ends_with_it(bench: PoolBench) -> None:
+    """Nobody would end a browser whose process was killed for its memory."""
+    task = asyncio.create_task(bench.run(computing.hang))
+    await eventually(bench.notes)
+    process, program = bench.notes()[0]
+    os.kill(int(process), signal.SIGKILL)
+
+    assert (await soon(task)).result == Died()
+    await eventually(lambda: not alive(program))
+
+
 async def test_a_cancelled_call_ends_with_its_process(bench: PoolBench) -> None:
     """The worker is stopping."""
     task = asyncio.create_task(bench.runner.run(bench.claim(computing.hang)))
