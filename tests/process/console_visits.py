@@ -15,6 +15,11 @@ from tests.process.test_console import address
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 playwright = pytest.importorskip("playwright.async_api", reason="playwright is not installed")
+QUIET = "--disable-features=WebUIOmniboxPopup,WebUIOmniboxAimPopup,HttpsUpgrades,PaintHolding,Translate,AimEnabled"
+"""No page for the suggestions of the address bar: each window loads one, at ten times the cost of ours.
+
+The others are those of the driver that matter here. Only the last of several such switches counts.
+"""
 
 HANDLERS = """
 from receiver import GiveUp, Router
@@ -138,7 +143,7 @@ async def chromium() -> AsyncIterator[Any]:
     """Run a browser as long as the block lasts."""
     flags = ["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
     async with playwright.async_playwright() as engine:
-        browser = await engine.chromium.launch(executable_path=CHROMIUM, args=flags)
+        browser = await engine.chromium.launch(executable_path=CHROMIUM, args=[*flags, QUIET])
         yield browser
         await browser.close()
 

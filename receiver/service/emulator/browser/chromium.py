@@ -44,7 +44,9 @@ class ChromiumStarter:
     async def start(self, folder: str) -> Browser:
         """Return a browser for many contexts; its files are in the folder."""
         driver = await self._running()
-        browser = await driver.chromium.launch(args=self._arguments(folder), **self._options())
+        # Without a page that it is to open, Chromium would show that for new tabs.
+        arguments = [*self._arguments(folder), "--no-startup-window"]
+        browser = await driver.chromium.launch(args=arguments, **self._options())
         self._version = browser.version
         return browser
 

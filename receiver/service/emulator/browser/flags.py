@@ -35,7 +35,9 @@ _ALWAYS = (
     # All requests of a page are seen where the page is: frames have no process of their own.
     "--disable-site-isolation-trials",
     "--disable-features=IsolateOrigins,site-per-process,Translate,OptimizationHints,MediaRouter,AutofillServerCommunication,LocalNetworkAccessChecks,"
-    "CertificateTransparencyComponentUpdater,GlobalMediaControls,HttpsUpgrades,InterestFeedContentSuggestions",
+    "CertificateTransparencyComponentUpdater,GlobalMediaControls,HttpsUpgrades,InterestFeedContentSuggestions,"
+    # Each window would load a page for the suggestions of its address bar, at ten times the cost of a small page.
+    "WebUIOmniboxPopup,WebUIOmniboxAimPopup",
     # What is not answered by the emulator reaches nothing, whatever kind of connection it is.
     "--proxy-server=socks5://127.0.0.1:1",
     "--proxy-bypass-list=<-loopback>",
