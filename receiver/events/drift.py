@@ -62,6 +62,10 @@ class _Plan:
     steps: tuple[tuple[str, str], ...]
     """The fields that can contain other models: attribute, and the step to it."""
 
+    def allows(self, extra: Mapping[str, Any]) -> bool:
+        """Tell whether these extra values are no drift, as the meta tags of nearly every page."""
+        return self.names_keys_freely and self.keys.isdisjoint(extra)
+
 
 class _Plans(dict[type, _Plan | None]):
     """The plans of all classes that were met; None for what is no model."""
@@ -151,7 +155,7 @@ def _walk(value: Any, path: _Path | None, found: set[_Found]) -> None:
             _walk(item, path, found)
     elif plan := _PLANS[kind]:
         extra = value.__pydantic_extra__
-        if extra and len(found) < MAX_DRIFTS_OF_EVENT:
+        if extra and len(found) < MAX_DRIFTS_OF_EVENT and not plan.allows(extra):
             found.update(_own(plan, extra, path))
         values = value.__dict__
         for name, step in plan.steps:
@@ -161,8 +165,6 @@ def _walk(value: Any, path: _Path | None, found: set[_Found]) -> None:
 
 def _own(plan: _Plan, extra: Mapping[str, Any], path: _Path | None) -> Iterator[_Found]:
     """Yield the drift of one object itself. A known key among its extra values had another form."""
-    if plan.names_keys_freely and plan.keys.isdisjoint(extra):
-        return  # the meta tags of nearly every page
     unfit = extra.keys() & plan.keys
     unknown = () if plan.names_keys_freely else extra.keys() - plan.keys
     yield from [(DriftKind.FORM, _text((path, f".{key}"))) for key in unfit]

@@ -19,6 +19,7 @@ from receiver.signals.contracts import (
     work_dead,
     work_done,
 )
+from receiver.worker.attempts import Claimed
 from receiver.worker.failures import Raised, RaisedElsewhere
 from receiver.worker.memory_budget import claim_on_memory
 
@@ -40,12 +41,12 @@ class _Common(TypedDict):
     at: datetime
 
 
-def emit_started(items: Iterable[WorkItem], clock: Clock) -> None:
+def emit_started(call: Iterable[Claimed], clock: Clock) -> None:
     """Emit that attempts are about to call their handler."""
     if attempt_started.receivers:
         now = clock.now()
-        for item in items:
-            attempt_started.emit(AttemptStarted(**_common(item, now)))
+        for one in call:
+            attempt_started.emit(AttemptStarted(**_common(one.item, now)))
 
 
 def emit_ended(item: WorkItem, settlement: Settlement, failure: Failure | None = None, *, recorded: bool) -> None:

@@ -91,7 +91,7 @@ class Runner:
         """Run one attempt at one work item, as `run_batch` does."""
         return (await self.run_batch((claimed,)))[0]
 
-    async def run_batch(self, batch: Sequence[Claimed]) -> Sequence[Ended]:
+    def run_batch(self, batch: Sequence[Claimed]) -> Coroutine[Any, Any, Sequence[Ended]]:
         """Run one attempt at work items of one handler, in one call; return their ends in order.
 
         A handler without `batch` takes one item. Whatever the handler does is a result: this raises only
@@ -102,8 +102,9 @@ class Runner:
         for one in batch:
             if one.event is None:
                 memory += claim_on_memory(one.item.source.delivery.body)
-        if not memory:
-            return await self._run_batch(batch, costly=False)
+        return self._run_costly(batch, memory) if memory else self._run_batch(batch, costly=False)
+
+    async def _run_costly(self, batch: Sequence[Claimed], memory: int) -> Sequence[Ended]:
         async with self._memory.taken(memory):
             return await self._run_batch(batch, costly=True)
 

@@ -97,7 +97,10 @@ class ResultSettler:
         lane = claimed.handler.lane
         holds_lane = state is WorkState.DEAD and lane is not None and lane.holds_when_dead
         died = isinstance(ended.result, Died)
-        later = [LaterWork(item.source.seq, one.handler, attempt.ended_at + one.after) for one in ended.later]
+        later: tuple[LaterWork, ...] = ()
+        if ended.later:
+            at, seq = attempt.ended_at, item.source.seq
+            later = tuple([LaterWork(seq, one.handler, at + one.after) for one in ended.later])
         settlement = Settlement(
             item.id,
             item.handler,
@@ -108,7 +111,7 @@ class ResultSettler:
             item.in_lane,
             holds_lane,
             died,
-            tuple(later),
+            later,
         )
         failure = (ended.error, ended.raised) if ended.error and ended.raised else None
         self._results.append(_Result(settlement, item, claimed.run, failure))

@@ -343,7 +343,7 @@ class Worker:
             await self._leases.mark_batch_started([one.item.id for one in call])
         if self._started is not None:
             self._started(call[0].item.handler)
-        emit_started((one.item for one in call), self._clock)
+        emit_started(call, self._clock)
         return await self._runner.run_batch(call)
 
     def _ended(self, task: "asyncio.Task[None]") -> None:

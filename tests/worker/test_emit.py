@@ -13,7 +13,9 @@ from receiver.core.clock import VirtualClock
 from receiver.core.deliveries import StoredDelivery
 from receiver.core.types import AttemptOutcome, HandlerName, Trigger, WorkerId, WorkState
 from receiver.core.work import Attempt
+from receiver.routing import Router
 from receiver.signals import contracts as signals
+from receiver.worker.attempts import Claimed
 from receiver.worker.emit import MAX_EXCEPTIONS, emit_ended, emit_started
 from receiver.worker.failures import Raised, RaisedElsewhere
 from tests.doubles import LONG, NOON, delivery, watching
@@ -36,6 +38,9 @@ ITEM = WorkItem(
     trigger=Trigger.RETRY,
     source=SOURCE,
 )
+ROUTER = Router()
+ROUTER.add(lambda event: None, "*", name=ITEM.handler)
+(HANDLER,) = ROUTER
 COMMON = {
     "work_id": 11,
     "handler": "handlers.index",
@@ -61,7 +66,7 @@ def settlement(outcome: AttemptOutcome, state: WorkState, **more: Any) -> Settle
 
 def test_the_start_of_an_attempt_is_emitted(seen: list[Any]) -> None:
     """With the work item and the time."""
-    emit_started([ITEM], VirtualClock(NOON))
+    emit_started([Claimed(ITEM, HANDLER)], VirtualClock(NOON))
 
     assert seen == [signals.AttemptStarted(**COMMON, at=NOON)]  # type: ignore[arg-type]
 
