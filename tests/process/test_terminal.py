@@ -3,12 +3,14 @@
 import os
 import random
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from tests.process.harness import Deployment, Load
-from tests.process.programs import children_of
+from tests.process.programs import Serving, children_of
 
 ON_A_TERMINAL = """
 import fcntl, os, pty, runpy, shutil, sys, termios, threading
@@ -84,26 +86,27 @@ async def test_every_process_is_in_the_session_and_in_a_group_of_its_own(tmp_pat
     assert groups == started
 
 
-async def test_a_line_to_the_terminal_stops_no_process(tmp_path: Path) -> None:
-    """Also where the user has said `stty tostop`."""
-    deployment = Deployment(tmp_path)
-    deployment.write_handlers(HANDLERS)
-    load = Load(random.Random(1))
+@asynccontextmanager
+async def handled_on_a_terminal(folder: Path, handlers: str) -> AsyncIterator[tuple[Deployment, Serving]]:
+    """Run the server on a terminal, with a delivery that its worker has handled."""
+    deployment = Deployment(folder)
+    deployment.write_handlers(handlers)
     async with deployment.serve(launcher=("-c", ON_A_TERMINAL)) as serving:
         await serving.line("worker_started")
-        await load.send(serving.port, 1)
+        await Load(random.Random(1)).send(serving.port, 1)
         await deployment.all_handled()
+        yield deployment, serving
+
+
+async def test_a_line_to_the_terminal_stops_no_process(tmp_path: Path) -> None:
+    """Also where the user has said `stty tostop`."""
+    async with handled_on_a_terminal(tmp_path, HANDLERS) as (_, serving):
         assert await serving.line("handled_in_a_process")
 
 
 async def test_a_program_of_a_handler_finds_no_terminal_to_ask(tmp_path: Path) -> None:
     """The terminal would stop the worker with the program, for ever, since neither is in front."""
-    deployment = Deployment(tmp_path)
-    deployment.write_handlers(ASKING_HANDLERS)
-    load = Load(random.Random(1))
-    async with deployment.serve(launcher=("-c", ON_A_TERMINAL)) as serving:
-        await serving.line("worker_started")
-        await load.send(serving.port, 1)
-        await deployment.all_handled()
+    async with handled_on_a_terminal(tmp_path, ASKING_HANDLERS) as (deployment, _):
+        states = deployment.rows("SELECT state, count(*) FROM work_items GROUP BY state")
 
-    assert deployment.rows("SELECT state, count(*) FROM work_items GROUP BY state") == [("done", 2)]
+    assert states == [("done", 2)]
