@@ -110,13 +110,14 @@ class Leases:
         self._unmarked.add(work_id)
 
     async def mark_batch_started(self, work_ids: Sequence[int]) -> None:
-        """Mark the items of a batch as started at once, because one of them may end the process."""
-        self._unmarked.difference_update(work_ids)
+        """Mark the items of a batch as started now if they are not: one of them may end the process."""
+        unmarked = [work_id for work_id in work_ids if work_id in self._unmarked]
+        self._unmarked.difference_update(unmarked)
         try:
-            if self._marking:
-                await self._queue.mark_started(work_ids, self.worker)
+            if self._marking and unmarked:
+                await self._queue.mark_started(unmarked, self.worker)
         except (StoreError, StoreRefused) as exc:
-            log.error("start_mark_failed", extra={"count": len(work_ids), "reason": str(exc)})
+            log.error("start_mark_failed", extra={"count": len(unmarked), "reason": str(exc)})
 
     async def release(self, work_ids: Sequence[int]) -> None:
         """Let other workers claim these items at once."""

@@ -1,13 +1,13 @@
 """What a worker asks the store for, and what one look at it found."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import Enum, auto
 
-from receiver.core.claims import HandlerClaim
+from receiver.core.claims import ClaimLimits, HandlerClaim
 from receiver.core.types import HandlerName
-from receiver.routing import Handler
+from receiver.routing import Handler, Router
 from receiver.worker.lane_runs import LaneRuns
-from receiver.worker.slots import ReadyQueues
+from receiver.worker.slots import ReadyQueue, ReadyQueues
 
 
 class Found(Enum):
@@ -37,6 +37,29 @@ def claims_for(handlers: Iterable[Handler], ready: ReadyQueues, lanes: LaneRuns)
         for handler in handlers
         if (claimable := _claimable(handler, ready)) > 0
     ]
+
+
+def by_start(claims: Sequence[HandlerClaim], router: Router) -> Mapping[bool, Sequence[HandlerClaim]]:
+    """Return the claims by whether their items may start at once: in a batch they start when it is full.
+
+    The group of the first one comes first, and without any there is one empty group.
+    """
+    groups: dict[bool, list[HandlerClaim]] = {}
+    for one in claims:
+        groups.setdefault(router[one.handler].batch is None, []).append(one)
+    return groups or {True: []}
+
+
+def queues_of(claims: Iterable[HandlerClaim], ready: ReadyQueues) -> Collection[ReadyQueue]:
+    """Return the queues of these handlers, each once."""
+    return {id(queue): queue for queue in (ready[one.handler] for one in claims)}.values()
+
+
+def limits_of(claims: Iterable[HandlerClaim], ready: ReadyQueues, max_bytes: int, *, start: bool) -> ClaimLimits:
+    """Return how much may be claimed now. With `start` the claim notes that what has a slot has started."""
+    queues = queues_of(claims, ready)
+    starting = min((ready.startable, *(queue.startable for queue in queues))) if start else 0
+    return ClaimLimits(sum(queue.claimable for queue in queues), max_bytes, starting)
 
 
 class Looks:

@@ -18,6 +18,7 @@ from receiver.worker.holds import Holds
 from receiver.worker.lanes import lane_of, lane_of_job
 from receiver.worker.late_webhooks import find_repeats
 from receiver.worker.memory_budget import claim_on_memory
+from receiver.worker.new_claims import NewClaims
 from receiver.worker.routing_trial import Culprits, RoutingTrial, runs_code
 from receiver.worker.routing_watch import RoutingWatch
 from receiver.worker.slots import ReadyQueues
@@ -126,20 +127,11 @@ class RoutingPlanner:
 
         Items are claimed while their queue has capacity, unless a limit over all workers has to be checked first.
         """
-        claimable = {id(queue): queue.claimable for queue in self._ready}
-        startable = {id(queue): queue.startable for queue in self._ready}
-        startable_in_all = self._ready.startable
+        claims = NewClaims(self._ready, [one.handler.name for one in matches if one.refusal is None])
         work: list[NewWork] = []
         for match in matches:
-            handler = match.handler
-            queue = id(self._ready[handler.name])
-            refused = match.refusal is not None
-            unlimited = handler.rate is None and (handler.concurrency is None or handler.batch is not None)
-            claim = refused or (unlimited and claimable[queue] > 0)
-            starts = claim and handler.batch is None and startable[queue] > 0 and startable_in_all > 0
-            claimable[queue] -= claim
-            startable[queue] -= starts
-            startable_in_all -= starts
+            handler, refused = match.handler, match.refusal is not None
+            claim, starts = claims.next(handler, refused=refused)
             hold = None if refused or handler.after_pages is None else self._holds.hold(handler, match.stored)
             trigger = TRIGGERS[match.stored.delivery.origin]
             lane = None if refused or handler.lane is None else self._lane(match)

@@ -187,6 +187,11 @@ class ReadyQueues:
         else:
             queue.calls.append((claimed,))
 
+    def incomplete(self, handler: HandlerName) -> int:
+        """How many items of a handler with `batch` wait for the others of their batch."""
+        batch = self._batches.get(handler)
+        return 0 if batch is None else len(batch.items)
+
     def start_next(self) -> HandlerCall | None:
         """Take the next call that has a slot, from each queue in its turn; return None if there is none."""
         for _ in range(len(self._queues)):

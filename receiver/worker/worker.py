@@ -26,7 +26,7 @@ from receiver.worker.isolation import Isolation
 from receiver.worker.lane_runs import LaneRuns
 from receiver.worker.leases import Leases
 from receiver.worker.limits import WorkerLimits
-from receiver.worker.looking import Found, Looks, claims_for
+from receiver.worker.looking import Found, Looks, by_start, claims_for, limits_of, queues_of
 from receiver.worker.memory_budget import MemoryBudget
 from receiver.worker.planning import PlannedBatch, RoutingPlanner
 from receiver.worker.reading import EventReader
@@ -195,20 +195,27 @@ class Worker:
                 self._isolation.found_none(steady)
         if self._isolation.blocks_others(steady):
             return Found.MORE
-        queues = {id(queue): queue for queue in (self._ready[one.handler] for one in claims)}.values()
-        batched = any(self._router[one.handler].batch is not None for one in claims)  # a batch starts later
-        starting = 0 if batched else min((self._ready.startable, *(queue.startable for queue in queues)))
-        limits = ClaimLimits(sum(queue.claimable for queue in queues), self._bytes_left(), starting)
+        queues = queues_of(claims, self._ready)
         all_may_claim = len(claims) == len(self._handlers) and all(queue.claimable > 0 for queue in queues)
-        claimed = await self._claim(claims, limits, lease, steady)
+        claimed, at_limit = await self._claim_due(claims, lease, steady)
         limit = max((queue.claimable for queue in queues), default=MAX_UNHANDLED)
         routed = await self._route(limit) if self._bytes_left() > 0 else Found.NOTHING
         # A claim takes all that is due, unless its limit ends it or large bodies do.
-        ended_early = claimed >= limits.limit or self._bytes_left() < self._max_bytes // 2
+        ended_early = at_limit or self._bytes_left() < self._max_bytes // 2
         found = Found.MORE if claimed > 0 and ended_early else routed
         nothing_waits = claimed == 0 and all_may_claim and not (self._routing_waits or self._isolation.active)
         self._looks.left = not nothing_waits or found is Found.MORE or self._bytes_left() <= 0
         return found
+
+    async def _claim_due(self, claims: Sequence[HandlerClaim], lease: Lease, steady: datetime) -> tuple[int, bool]:
+        """Claim what is due. Return how many items that were, and whether a limit may have ended it."""
+        claimed, at_limit = 0, False
+        for start, group in by_start(claims, self._router).items():
+            if self._bytes_left() > 0:
+                limits = limits_of(group, self._ready, self._bytes_left(), start=start)
+                count = await self._claim(group, limits, lease, steady)
+                claimed, at_limit = claimed + count, at_limit or count >= limits.limit
+        return claimed, at_limit
 
     async def _claim(
         self, claims: Sequence[HandlerClaim], limits: ClaimLimits, lease: Lease, steady: datetime
