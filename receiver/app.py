@@ -13,7 +13,7 @@ from receiver.alerting import alerting
 from receiver.core.clock import Clock
 from receiver.core.log_lines import event_log
 from receiver.core.ports.log import DeliveryLog
-from receiver.settings import Settings, load_settings
+from receiver.settings import Settings, load_settings, log_short_secrets
 from receiver.signals.ending import flush_all
 from receiver.signals.metrics import SHARED_FOLDER
 from receiver.signals.traces.switch import delivery_traces
@@ -91,6 +91,8 @@ class Receiver:
                 "authentication_not_configured",
                 extra={"advice": "every delivery is accepted; set RECEIVER_SECRETS"},
             )
+        if app is not None:  # `receiver serve` enters the lifespan without an app, and has told it before
+            log_short_secrets(self.settings)
         async with (
             self._log() as deliveries,
             open_clock(self._store, self._clock) as clock,

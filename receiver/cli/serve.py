@@ -10,7 +10,7 @@ import click
 from receiver.cli.common.logging_setup import load_logged_settings
 from receiver.cli.common.setting_flags import listening_flags, running_flags, web_flags
 from receiver.core.log_lines import event_log
-from receiver.settings import Settings, short_secret_advice
+from receiver.settings import Settings, log_short_secrets
 from receiver.stores.writer_process.starting import (
     StartedWriter,
     can_use_writer_process,
@@ -71,8 +71,7 @@ def serve_with(flags: Mapping[str, object], *, worker: bool, reload: bool, besid
     settings = load_logged_settings(flags)
     settings.require_authentication()
     settings.require_safe_metrics()
-    for short in short_secret_advice(settings):
-        log.warning("secret_too_short", extra={"advice": short})
+    log_short_secrets(settings)
     if advice := settings.webhook_advice():
         log.warning("public_url_not_reachable", extra={"advice": advice})
     with bind(settings.host, settings.port) as listener, _writer_process(settings) as writer:

@@ -3,7 +3,7 @@
 from receiver.settings.environment import PREFIX, export_env_file
 from receiver.settings.loading import as_variables, load_reading_settings, load_settings
 from receiver.settings.model import Settings
-from receiver.settings.short_secrets import short_secret_advice
+from receiver.settings.short_secrets import log_short_secrets, short_secret_advice
 from receiver.settings.values import PLACEHOLDER
 
 __all__ = [
@@ -14,5 +14,6 @@ __all__ = [
     "export_env_file",
     "load_reading_settings",
     "load_settings",
+    "log_short_secrets",
     "short_secret_advice",
 ]

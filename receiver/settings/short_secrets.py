@@ -2,9 +2,12 @@
 
 from collections.abc import Sequence
 
+from receiver.core.log_lines import event_log
 from receiver.core.text import counted
 from receiver.settings.environment import PREFIX
 from receiver.settings.model import Settings
+
+log = event_log(__name__)
 
 MIN_BYTES = 14
 """A key of HMAC needs 112 bits (NIST SP 800-131A Rev. 2, section 10). A shorter text cannot have them, so no secret
@@ -24,3 +27,9 @@ def short_secret_advice(settings: Settings) -> Sequence[str]:
         for name, noun, values, remedy in given
         if (short := sum(len(value.encode()) < MIN_BYTES for value in values))
     ]
+
+
+def log_short_secrets(settings: Settings) -> None:
+    """Log the advice, a line for each setting."""
+    for advice in short_secret_advice(settings):
+        log.warning("secret_too_short", extra={"advice": advice})

@@ -12,7 +12,7 @@ from starlette.routing import Mount
 from receiver.app import Receiver
 from receiver.core.signing import sign
 from receiver.settings import Settings
-from tests.doubles import SECRET, ask, body_of
+from tests.doubles import SECRET, ask, body_of, event_of
 
 pytestmark = pytest.mark.usefixtures("bare_environment")
 
@@ -133,3 +133,15 @@ async def test_a_body_that_another_server_has_not_read_is_asked_for_again(receiv
         answer = await ask(receiver, headers=headers, chunks=[b""])
 
     assert (answer.status, answer.content["error"]) == (503, "unavailable")
+
+
+async def test_a_mounted_receiver_warns_of_a_short_secret(
+    bare_environment: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As `receiver serve` does, which enters the lifespan itself and does not say it twice."""
+    receiver = Receiver(Settings(store=f"sqlite:///{bare_environment}/receiver.db", secrets=["qq"]))
+    for outer in (None, FastAPI()):
+        async with receiver.lifespan(outer):
+            pass
+
+    assert [record.levelname for record in caplog.records if event_of(record) == "secret_too_short"] == ["WARNING"]
