@@ -8,7 +8,7 @@ import pytest
 from receiver.core.claims import ClaimLimits, HandlerClaim, Lease
 from receiver.core.ports.queue import WorkQueue
 from receiver.core.types import AttemptOutcome, HandlerName, Trigger, WorkerId, WorkState
-from receiver.core.work import Attempt
+from receiver.core.work import Attempt, Hold
 from tests.doubles import NOON, delivery, soon
 from tests.stores.opened import (
     AFTER,
@@ -17,6 +17,7 @@ from tests.stores.opened import (
     LEASE,
     MICROSECOND,
     MUCH,
+    NOTHING,
     ONE,
     RUNNING,
     SECOND,
@@ -164,6 +165,20 @@ async def test_done_and_dead_are_not_claimed_again(opened: Opened, state: WorkSt
 
     assert await opened.claim(now=DAYS) == []
     assert await opened.next_due(ONE) is None
+
+
+async def test_what_waits_for_a_slot_of_another_worker_is_not_due(opened: Opened) -> None:
+    """Until the lease of what runs ends: a worker that looked again and again would miss what is due in between."""
+    limited = HandlerClaim(ONE, concurrency=1)
+    await opened.items(1, claim=True)
+    await opened.items(1)
+    assert await opened.next_due(ONE) == NOTHING
+    assert await opened.next_due(HandlerClaim(ONE, concurrency=2)) == NOTHING
+
+    assert await opened.next_due(limited) == LEASE
+
+    await opened.items(1, TWO, hold=Hold(NOON + SECOND, NOON + SECOND))
+    assert await opened.next_due(limited, TWO) == SECOND
 
 
 # --- What dead workers held

@@ -11,11 +11,12 @@ import pytest
 from receiver import Context, Router
 from receiver.core.claims import ClaimLimits, FollowerClaim, HandlerClaim, Lease, RoutingBatch, Settlement, WorkItem
 from receiver.core.deliveries import Delivery, Receipt
-from receiver.core.types import WorkState
+from receiver.core.types import HandlerName, WorkerId, WorkState
+from receiver.core.work import NewWork
 from receiver.events import Event
 from receiver.stores.memory import MemoryStore
 from receiver.worker.limits import MAX_BYTES
-from tests.doubles import body_of, delivery, turns
+from tests.doubles import NOON, body_of, delivery, turns
 from tests.workbench import Workbench, bench
 
 PAUSE = timedelta(milliseconds=20)
@@ -349,6 +350,32 @@ async def test_what_waits_for_a_limit_does_not_delay_other_handlers(options: dic
 
         assert await at.states("flaky") == [WorkState.DONE]
         gate.set()
+
+
+async def test_slots_that_another_worker_holds_do_not_delay_other_handlers() -> None:
+    """A retry of another handler runs when it is due, not at the next check."""
+    opened, flaky = at_the_gate(fails=True)
+    opened.set()
+    router = Router()
+    router.add(handle, "crawl.page", name="h", concurrency=1)
+    router.add(flaky, "crawl.started", name="flaky", pauses=[0.3], jitter=0)
+    async with bench(router, started=False) as at:
+        at.store = Database()
+        await at.store.append(delivery("runs elsewhere"))
+        batch = await at.store.routing_batch(limit=1, max_bytes=9_999)
+        lease = Lease(WorkerId("other"), NOON + timedelta(hours=1))
+        await at.store.route(batch, [NewWork(1, HandlerName("h"), claim=True)], lease=lease, now=NOON)
+        await at.start()
+        await at.add(delivery("waits"))
+        await at.after(timedelta(seconds=5))
+
+        await at.add(delivery("other", kind="crawl.started"))
+        await at.after(PAUSE)
+        assert await at.states("flaky") == [WorkState.WAITING]
+        await at.after(timedelta(seconds=0.3))
+
+        assert await at.states("flaky") == [WorkState.DONE]
+        assert await at.states("h") == [WorkState.RUNNING, WorkState.WAITING]
 
 
 @pytest.mark.parametrize("options", LIMITS, ids=["concurrency", "concurrency and rate"])

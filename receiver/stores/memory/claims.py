@@ -87,7 +87,7 @@ class MemoryClaims(MemoryFace):
                 moments.append(now)
             pace = self._pace(claimant)
             earliest = NEVER if pace is None else pace.begin_from(now)
-            waiting = self._of(claimant.handler, *CLAIMABLE) if claimant.most else []
+            waiting = self._of(claimant.handler, *CLAIMABLE) if self._room(claimant) > 0 else []
             moments += [max(one.due_at, earliest) for one in waiting]
             held = self._of(claimant.handler, WorkState.HELD)
             moments += [one.recheck_at for one in held if one.recheck_at is not None]
@@ -121,14 +121,18 @@ class MemoryClaims(MemoryFace):
         return [one for one in self.state.work.values() if one.handler == handler and one.state in states]
 
     def _due(self, claimant: HandlerClaim, wanted: ClaimLimits, now: datetime) -> list[WorkRow]:
-        limit = min(wanted.limit, claimant.most)
-        if claimant.concurrency is not None:
-            limit = min(limit, claimant.concurrency - len(self._of(claimant.handler, *LEASED)))
+        limit = min(wanted.limit, self._room(claimant))
         if (pace := self._pace(claimant)) is not None:
             limit = min(limit, pace.allows(now))
         waiting = self._of(claimant.handler, *CLAIMABLE)
         due = [one for one in waiting if one.due_at <= now and one.suspect == wanted.suspects]
         return sorted(due, key=lambda one: one.due_at)[: max(0, limit)]
+
+    def _room(self, claimant: HandlerClaim) -> int:
+        """Return how many items may be claimed by the limits of this claimant and of all workers."""
+        if claimant.concurrency is None:
+            return claimant.most
+        return min(claimant.most, claimant.concurrency - len(self._of(claimant.handler, *LEASED)))
 
     def _pace(self, claimant: HandlerClaim) -> Pace | None:
         if claimant.interval is None:

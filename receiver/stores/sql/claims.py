@@ -232,7 +232,7 @@ class Claims:
             if switch is HandlerSwitch.ON:
                 rows = connection.execute(self._sql.NEXT_DUE, {"handler": one.handler})
                 waiting, held = map(_moment, rows)
-                if one.most == 0:
+                if waiting is not None and self._room(connection, one) <= 0:
                     waiting = None
                 elif waiting is not None and one.interval is not None:
                     waiting = max(waiting, self._pace(connection, one.handler, one.interval).begin_from(now))
@@ -262,6 +262,13 @@ class Claims:
                 break
         return ids
 
+    def _room(self, connection: SqlConnection, claimant: HandlerClaim) -> int:
+        """Return how many items may be claimed by the limits of this claimant and of all workers."""
+        if claimant.concurrency is None or claimant.most <= 0:
+            return claimant.most
+        (running,) = connection.execute(self._sql.RUNNING, {"handler": claimant.handler}).fetchone()
+        return min(claimant.most, claimant.concurrency - int(running))
+
     def _due(
         self,
         connection: SqlConnection,
@@ -272,10 +279,7 @@ class Claims:
         limit: int,
     ) -> list[tuple[int, int]]:
         """Return id and size of what may be claimed within the handler's limits."""
-        limit = min(limit, claimant.most)
-        if claimant.concurrency is not None:
-            (running,) = connection.execute(self._sql.RUNNING, {"handler": claimant.handler}).fetchone()
-            limit = min(limit, claimant.concurrency - running)
+        limit = min(limit, self._room(connection, claimant))
         if claimant.interval is not None:
             limit = min(limit, self._pace(connection, claimant.handler, claimant.interval).allows(now))
         if limit <= 0:
