@@ -209,6 +209,7 @@ class Worker:
 
     async def _claim_due(self, claims: Sequence[HandlerClaim], lease: Lease, steady: datetime) -> tuple[int, bool]:
         """Claim what is due. Return how many items that were, and whether a limit may have ended it."""
+        self._claimed_at = self._clock.now()
         claimed, at_limit = 0, False
         for start, group in by_start(claims, self._router).items():
             if self._bytes_left() > 0:
@@ -220,8 +221,7 @@ class Worker:
     async def _claim(
         self, claims: Sequence[HandlerClaim], limits: ClaimLimits, lease: Lease, steady: datetime
     ) -> int:
-        self._claimed_at = now = self._clock.now()
-        items = await self._queue.claim(claims, limits, lease=lease, now=now, steady=steady)
+        items = await self._queue.claim(claims, limits, lease=lease, now=self._clock.now(), steady=steady)
         self._add(from_claim(items, self._router, limits), lease)
         return len(items)
 

@@ -91,6 +91,10 @@ def handle(event: Event) -> None:
     """Do nothing."""
 
 
+def handle_many(events: list[Event]) -> None:
+    """Do nothing."""
+
+
 def at_the_gate(*, fails: bool = False) -> tuple[asyncio.Event, Callable[[Event], Awaitable[None]]]:
     """Return a gate, and a handler that waits for it. It may fail the first time."""
     gate = asyncio.Event()
@@ -350,6 +354,30 @@ async def test_what_waits_for_a_limit_does_not_delay_other_handlers(options: dic
 
         assert await at.states("flaky") == [WorkState.DONE]
         gate.set()
+
+
+@pytest.mark.parametrize("names", ["flaky batch", "batch flaky"])
+async def test_a_retry_that_becomes_due_between_two_claims_runs_soon(names: str) -> None:
+    """Handlers with batches have a claim of their own, whichever of the two comes first."""
+    opened, flaky = at_the_gate(fails=True)
+    opened.set()
+    router = Router()
+    for name in names.split():
+        if name == "flaky":
+            router.add(flaky, "crawl.started", name="flaky", pauses=[0.3], jitter=0)
+        else:
+            router.add(handle_many, "crawl.page", name="batch", batch=9)
+    async with at_database(router) as (at, store):
+        await at.add(delivery("retried", kind="crawl.started"))
+        await at.after(timedelta(seconds=0.29))
+        store.behind_claim = lambda: at.clock.advance(PAUSE)
+        store.change()
+        await turns()
+        assert store.behind_claim is None
+
+        await at.after(PAUSE)
+
+        assert await at.states("flaky") == [WorkState.DONE]
 
 
 async def test_slots_that_another_worker_holds_do_not_delay_other_handlers() -> None:
