@@ -1,118 +1,23 @@
 """How often a worker looks at a store that tells it of no change of its own."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from receiver import Context, Router
-from receiver.core.claims import ClaimLimits, FollowerClaim, HandlerClaim, Lease, RoutingBatch, Settlement, WorkItem
-from receiver.core.deliveries import Delivery, Receipt
-from receiver.core.types import HandlerName, WorkerId, WorkState
-from receiver.core.work import NewWork
+from receiver.core.types import WorkState
 from receiver.events import Event
-from receiver.stores.memory import MemoryStore
-from receiver.worker.limits import MAX_BYTES
-from tests.doubles import NOON, body_of, delivery, turns
-from tests.workbench import Workbench, bench
-
-PAUSE = timedelta(milliseconds=20)
-
-
-class Database(MemoryStore):
-    """A store whose changes are those of others, as with a database in a file. It counts looks for deliveries."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.looks = 0
-        self.records = asyncio.Event()
-        """Results are recorded while this is set."""
-        self.records.set()
-        self.behind_claim: Callable[[], None] | None = None
-        """Is called once."""
-        self._changed = asyncio.Event()
-
-    def append(self, delivery: Delivery) -> asyncio.Future[Receipt]:
-        """Store a delivery, as another process does it."""
-        self.change()
-        return super().append(delivery)
-
-    def change(self) -> None:
-        """Change something, as another process does it."""
-        self._changed.set()
-
-    async def changed(self) -> None:
-        """Return when another process has changed something since the last call."""
-        await self._changed.wait()
-        self._changed.clear()
-
-    async def claim(
-        self,
-        claimants: Sequence[HandlerClaim],
-        limits: ClaimLimits,
-        *,
-        lease: Lease,
-        now: datetime,
-        steady: datetime | None = None,
-    ) -> Sequence[WorkItem]:
-        """Claim, and let something happen then."""
-        claimed = await super().claim(claimants, limits, lease=lease, now=now, steady=steady)
-        happens, self.behind_claim = self.behind_claim, None
-        if happens is not None:
-            happens()
-        return claimed
-
-    async def settle(
-        self, settlements: Sequence[Settlement], followers: Sequence[FollowerClaim] = ()
-    ) -> Sequence[bool]:
-        """Record results when that is possible."""
-        await self.records.wait()
-        return await super().settle(settlements, followers)
-
-    async def routing_batch(self, *, limit: int, max_bytes: int) -> RoutingBatch:
-        """Count it."""
-        self.looks += 1
-        return await super().routing_batch(limit=limit, max_bytes=max_bytes)
-
-
-@asynccontextmanager
-async def at_database(router: Router, *, max_bytes: int = MAX_BYTES) -> AsyncIterator[tuple[Workbench, Database]]:
-    """Run a worker on such a store."""
-    async with bench(router, started=False) as made:
-        made.store = store = Database()
-        await made.start(max_bytes=max_bytes)
-        yield made, store
-
-
-def handle(event: Event) -> None:
-    """Do nothing."""
-
-
-def handle_many(events: list[Event]) -> None:
-    """Do nothing."""
-
-
-def at_the_gate(*, fails: bool = False) -> tuple[asyncio.Event, Callable[[Event], Awaitable[None]]]:
-    """Return a gate, and a handler that waits for it. It may fail the first time."""
-    gate = asyncio.Event()
-    failures = [ValueError()] if fails else []
-
-    async def handler(event: Event) -> None:
-        await gate.wait()
-        if failures:
-            raise failures.pop()
-
-    return gate, handler
+from tests.doubles import body_of, delivery, turns
+from tests.worker.changed_store import PAUSE, at_changed_store, at_the_gate, handle
 
 
 async def test_a_worker_looks_once_more_a_moment_after_deliveries_and_not_for_its_results() -> None:
     """Meanwhile others may come, which it takes together."""
     router = Router()
     router.add(handle, "*", name="h")
-    async with at_database(router) as (at, store):
+    async with at_changed_store(router) as (at, store):
         before = store.looks
 
         await at.add(delivery("a"))
@@ -142,7 +47,7 @@ async def test_what_waits_for_results_follows_them(count: int, options: dict[str
     router = Router()
     router.add((lambda events: None) if "batch" in options else handle, "*", name="h", **options)
     router.add(handle, "*", name="other")
-    async with at_database(router) as (at, _):
+    async with at_changed_store(router) as (at, _):
         await at.add(*[delivery(f"k{number}") for number in range(count)])
         for _ in range(50):
             await at.after(PAUSE)
@@ -160,7 +65,7 @@ async def test_what_waits_for_a_slow_handler_follows_it_at_once(count: int, opti
     gate, handler = at_the_gate()
     router = Router()
     router.add(handler, "*", name="h", **options)
-    async with at_database(router) as (at, _):
+    async with at_changed_store(router) as (at, _):
         await at.add(*[delivery(f"k{number}") for number in range(count)])
         await at.after(timedelta(seconds=5))
 
@@ -175,7 +80,7 @@ async def test_the_retry_of_a_slow_handler_comes_when_it_is_due() -> None:
     gate, handler = at_the_gate(fails=True)
     router = Router()
     router.add(handler, "*", name="h", pauses=[1], jitter=0)
-    async with at_database(router) as (at, _):
+    async with at_changed_store(router) as (at, _):
         await at.add(delivery("a"))
         await at.after(timedelta(seconds=5))
         gate.set()
@@ -196,7 +101,7 @@ async def test_a_retry_is_not_late_while_other_results_are_recorded() -> None:
     router.add(plain, "*", name="plain")
     router.add(flaky, "*", name="flaky", pauses=[0.3], jitter=0)
     router.add(handle, "no.such", name="lane", ordered=True)
-    async with at_database(router) as (at, store):
+    async with at_changed_store(router) as (at, store):
         await at.add(delivery("a"))
         store.records.clear()
         gate.set()
@@ -216,7 +121,7 @@ async def test_what_becomes_due_behind_a_claim_follows_at_once() -> None:
     opened.set()
     router = Router()
     router.add(flaky, "*", name="h", pauses=[1.5], jitter=0)
-    async with at_database(router) as (at, store):
+    async with at_changed_store(router) as (at, store):
         await at.add(delivery("a"))
         await at.after(timedelta(seconds=1.4))
         store.behind_claim = lambda: at.clock.advance(timedelta(seconds=0.2))
@@ -240,7 +145,7 @@ async def test_a_delivery_that_finds_no_free_slot_starts_when_there_is_one(secon
 
     router = Router()
     router.add(handler, "*", name="h", timeout=3_600)
-    async with at_database(router) as (at, _):
+    async with at_changed_store(router) as (at, _):
         await at.add(*[delivery(f"k{number}") for number in range(31)])
         await at.after(timedelta(seconds=3))
         await at.add(delivery("k31"))
@@ -261,7 +166,7 @@ async def test_deliveries_that_do_not_fit_beside_a_large_one_follow_each_other()
     router.add(slow, "slow", name="slow")
     router.add(handle, "crawl.page", name="quick")
     large = body_of("slow", data="x" * 9_000)
-    async with at_database(router, max_bytes=10_000) as (at, _):
+    async with at_changed_store(router, max_bytes=10_000) as (at, _):
         await at.add(delivery("large", kind="slow", body=large))
         await at.after(timedelta(seconds=2))
 
@@ -283,7 +188,7 @@ async def test_a_later_call_comes_when_it_is_due() -> None:
     def first(event: Event, ctx: Context) -> None:
         ctx.later(afterwards, event, after=timedelta(minutes=1))
 
-    async with at_database(router) as (at, _):
+    async with at_changed_store(router) as (at, _):
         await at.add(delivery("a"))
         assert await at.states() == [WorkState.DONE, WorkState.WAITING]
 
@@ -303,7 +208,7 @@ async def test_a_worker_that_uses_up_a_limit_does_not_look_to_claim_what_it_has_
     gate, handler = at_the_gate()
     router = Router()
     router.add(handler, "*", name="h", timeout=3_600, **options)
-    async with at_database(router) as (at, store):
+    async with at_changed_store(router) as (at, store):
         await at.add(delivery("a"), delivery("b"))
         await at.after(timedelta(seconds=5))
         before = store.looks
@@ -323,7 +228,7 @@ async def test_a_worker_that_uses_up_a_limit_looks_each_second_nevertheless() ->
     gate, handler = at_the_gate()
     router = Router()
     router.add(handler, "*", name="h", timeout=3_600, concurrency=1)
-    async with at_database(router) as (at, store):
+    async with at_changed_store(router) as (at, store):
         await at.add(delivery("a"), delivery("b"))
         await at.after(timedelta(seconds=5))
         before = store.looks
@@ -343,7 +248,7 @@ async def test_what_waits_for_a_limit_does_not_delay_other_handlers(options: dic
     router = Router()
     router.add(handler, "*", name="h", timeout=3_600, **options)
     router.add(flaky, "crawl.started", name="flaky", pauses=[0.3], jitter=0)
-    async with at_database(router) as (at, _):
+    async with at_changed_store(router) as (at, _):
         await at.add(*[delivery(f"k{number}") for number in range(5)])
         await at.after(timedelta(seconds=5))
 
@@ -354,56 +259,6 @@ async def test_what_waits_for_a_limit_does_not_delay_other_handlers(options: dic
 
         assert await at.states("flaky") == [WorkState.DONE]
         gate.set()
-
-
-@pytest.mark.parametrize("names", ["flaky batch", "batch flaky"])
-async def test_a_retry_that_becomes_due_between_two_claims_runs_soon(names: str) -> None:
-    """Handlers with batches have a claim of their own, whichever of the two comes first."""
-    opened, flaky = at_the_gate(fails=True)
-    opened.set()
-    router = Router()
-    for name in names.split():
-        if name == "flaky":
-            router.add(flaky, "crawl.started", name="flaky", pauses=[0.3], jitter=0)
-        else:
-            router.add(handle_many, "crawl.page", name="batch", batch=9)
-    async with at_database(router) as (at, store):
-        await at.add(delivery("retried", kind="crawl.started"))
-        await at.after(timedelta(seconds=0.29))
-        store.behind_claim = lambda: at.clock.advance(PAUSE)
-        store.change()
-        await turns()
-        assert store.behind_claim is None
-
-        await at.after(PAUSE)
-
-        assert await at.states("flaky") == [WorkState.DONE]
-
-
-async def test_slots_that_another_worker_holds_do_not_delay_other_handlers() -> None:
-    """A retry of another handler runs when it is due, not at the next check."""
-    opened, flaky = at_the_gate(fails=True)
-    opened.set()
-    router = Router()
-    router.add(handle, "crawl.page", name="h", concurrency=1)
-    router.add(flaky, "crawl.started", name="flaky", pauses=[0.3], jitter=0)
-    async with bench(router, started=False) as at:
-        at.store = Database()
-        await at.store.append(delivery("runs elsewhere"))
-        batch = await at.store.routing_batch(limit=1, max_bytes=9_999)
-        lease = Lease(WorkerId("other"), NOON + timedelta(hours=1))
-        await at.store.route(batch, [NewWork(1, HandlerName("h"), claim=True)], lease=lease, now=NOON)
-        await at.start()
-        await at.add(delivery("waits"))
-        await at.after(timedelta(seconds=5))
-
-        await at.add(delivery("other", kind="crawl.started"))
-        await at.after(PAUSE)
-        assert await at.states("flaky") == [WorkState.WAITING]
-        await at.after(timedelta(seconds=0.3))
-
-        assert await at.states("flaky") == [WorkState.DONE]
-        assert await at.states("h") == [WorkState.RUNNING, WorkState.WAITING]
 
 
 @pytest.mark.parametrize("options", LIMITS, ids=["concurrency", "concurrency and rate"])
@@ -418,7 +273,7 @@ async def test_what_waits_for_a_limit_follows_the_first_result(options: dict[str
     router = Router()
     router.add(handler, "crawl.page", name="h", timeout=3_600, **options)
     router.add(handle, "crawl.started", name="other")
-    async with at_database(router) as (at, _):
+    async with at_changed_store(router) as (at, _):
         await at.add(*[delivery(f"k{number}") for number in range(5)])
         await at.after(timedelta(seconds=5))
         await at.add(delivery("other", kind="crawl.started"))

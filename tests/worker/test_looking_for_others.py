@@ -1,0 +1,63 @@
+"""When a worker looks at a store again whose work it could not take all at once."""
+
+from datetime import timedelta
+
+import pytest
+
+from receiver import Router
+from receiver.core.claims import Lease
+from receiver.core.types import HandlerName, WorkerId, WorkState
+from receiver.core.work import NewWork
+from tests.doubles import NOON, delivery, turns
+from tests.workbench import bench
+from tests.worker.changed_store import PAUSE, ChangedStore, at_changed_store, at_the_gate, handle, handle_many
+
+
+@pytest.mark.parametrize("names", ["flaky batch", "batch flaky"])
+async def test_a_retry_that_becomes_due_between_two_claims_runs_soon(names: str) -> None:
+    """Handlers with batches have a claim of their own, whichever of the two comes first."""
+    opened, flaky = at_the_gate(fails=True)
+    opened.set()
+    router = Router()
+    for name in names.split():
+        if name == "flaky":
+            router.add(flaky, "crawl.started", name="flaky", pauses=[0.3], jitter=0)
+        else:
+            router.add(handle_many, "crawl.page", name="batch", batch=9)
+    async with at_changed_store(router) as (at, store):
+        await at.add(delivery("retried", kind="crawl.started"))
+        await at.after(timedelta(seconds=0.29))
+        store.behind_claim = lambda: at.clock.advance(PAUSE)
+        store.change()
+        await turns()
+        assert store.behind_claim is None
+
+        await at.after(PAUSE)
+
+        assert await at.states("flaky") == [WorkState.DONE]
+
+
+async def test_slots_that_another_worker_holds_do_not_delay_other_handlers() -> None:
+    """A retry of another handler runs when it is due, not at the next check."""
+    opened, flaky = at_the_gate(fails=True)
+    opened.set()
+    router = Router()
+    router.add(handle, "crawl.page", name="h", concurrency=1)
+    router.add(flaky, "crawl.started", name="flaky", pauses=[0.3], jitter=0)
+    async with bench(router, started=False) as at:
+        at.store = ChangedStore()
+        await at.store.append(delivery("runs elsewhere"))
+        batch = await at.store.routing_batch(limit=1, max_bytes=9_999)
+        lease = Lease(WorkerId("other"), NOON + timedelta(hours=1))
+        await at.store.route(batch, [NewWork(1, HandlerName("h"), claim=True)], lease=lease, now=NOON)
+        await at.start()
+        await at.add(delivery("waits"))
+        await at.after(timedelta(seconds=5))
+
+        await at.add(delivery("other", kind="crawl.started"))
+        await at.after(PAUSE)
+        assert await at.states("flaky") == [WorkState.WAITING]
+        await at.after(timedelta(seconds=0.3))
+
+        assert await at.states("flaky") == [WorkState.DONE]
+        assert await at.states("h") == [WorkState.RUNNING, WorkState.WAITING]
