@@ -4,6 +4,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from receiver.stores.sql.dialect import Dialect
+from receiver.stores.sql.statements.columns import ROUTED
+from receiver.stores.sql.statements.deliveries import LAST_DELIVERY
+from receiver.stores.sql.statements.work import LAST_WORK
 
 
 @dataclass(frozen=True)
@@ -128,10 +131,9 @@ SELECT
     (SELECT count(*) FROM work_items), (SELECT count(*) FROM quarantine)
 """
 
-LAST_GIVEN = """
+LAST_GIVEN = f"""
 SELECT
-    (SELECT coalesce(max(seq), 0) FROM deliveries), (SELECT value FROM marks WHERE name = 'routed'),
-    (SELECT coalesce(max(id), 0) FROM work_items), (SELECT coalesce(max(id), 0) FROM quarantine),
+    ({LAST_DELIVERY}), ({ROUTED}), ({LAST_WORK}), (SELECT coalesce(max(id), 0) FROM quarantine),
     (
         SELECT coalesce(max(last), 0) FROM (
             SELECT max(id) AS last FROM actions UNION ALL
