@@ -177,7 +177,7 @@ class SqlReports(FeedReports, JobReports, ActionReports, PageReports):
 
         found = await self.database.call(read)
         if found is None:
-            raise UnknownWork(f"there is no work item {work_id}")
+            raise UnknownWork(work_id)
         return found
 
     async def work_plan(self, wanted: WorkFilter) -> WorkPlan:
@@ -213,7 +213,7 @@ class SqlReports(FeedReports, JobReports, ActionReports, PageReports):
         rows = await self._page(self._reads.quarantine.request, {"id": request_id})
         for received_at, reason, detail, key, headers, body in rows:
             return Quarantined(from_micros(received_at), reason, detail, key, headers_of(headers), body)
-        raise UnknownRequest(f"there is no request {request_id} in quarantine")
+        raise UnknownRequest(request_id)
 
     async def handlers(self, *, count_done: bool = True) -> Sequence[HandlerReport]:
         """Return every handler that has work items, a switch or a schedule."""
