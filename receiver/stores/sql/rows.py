@@ -58,10 +58,8 @@ def delivery_summary(row: tuple[Any, ...]) -> DeliverySummary:
 
 def work_summary(row: tuple[Any, ...]) -> WorkSummary:
     """Read the columns that `WorkStatements` selects of a work item."""
-    work_id, key, kind, job_id, received_at, handler, state, attempts, lane, due_at, last_error, note, *of_lane = (
-        row
-    )
-    heads, head_id, head_state, head_ended_at = of_lane
+    work_id, key, kind, job_id, received_at, handler, state, attempts, lane, *others = row
+    due_at, last_error, note, heads, head_id, head_state, head_ended_at = others
     ended_at = None if head_ended_at is None else from_micros(head_ended_at)
     return WorkSummary(
         id=work_id,
