@@ -63,61 +63,26 @@ class CopiedTable:
         return f"DELETE FROM {self.name} WHERE {' AND '.join(f'{one} = :{one}' for one in self.key)}"
 
 
+def _table(name: str, key: str, others: str) -> CopiedTable:
+    """Return a table by its columns, which are written with blanks between them."""
+    return CopiedTable(name, tuple(key.split()), tuple(others.split()))
+
+
 COPIED = (
-    CopiedTable(
-        "deliveries",
-        ("seq",),
-        (
-            *("key", "type", "job_id", "webhook_id", "success", "received_at", "size", "duplicates"),
-            *("origin", "pruned_at"),
-        ),
-    ),
-    CopiedTable("bodies", ("seq",), ("headers", "body", "coding")),
-    CopiedTable("quarantine", ("id",), ("received_at", "reason", "detail", "key", "headers", "body")),
-    CopiedTable("handlers", ("name",), ("switch", "paced_until")),
-    CopiedTable(
+    _table("deliveries", "seq", "key type job_id webhook_id success received_at size duplicates origin pruned_at"),
+    _table("bodies", "seq", "headers body coding"),
+    _table("quarantine", "id", "received_at reason detail key headers body"),
+    _table("handlers", "name", "switch paced_until"),
+    _table(
         "work_items",
-        ("id",),
-        (
-            *("delivery_seq", "handler", "state", "attempts", "uncounted", "lost", "deaths", "suspect", "started"),
-            *(
-                "trigger",
-                "due_at",
-                "lease_until",
-                "recheck_at",
-                "hold_until",
-                "worker",
-                "lane",
-                "note",
-                "last_error",
-                "action_id",
-            ),
-        ),
+        "id",
+        "delivery_seq handler state attempts uncounted lost deaths suspect started trigger due_at lease_until "
+        "recheck_at hold_until worker lane note last_error action_id",
     ),
-    CopiedTable(
-        "attempts",
-        ("work_id", "number"),
-        ("trigger", "started_at", "ended_at", "outcome", "error", "traceback", "overdue"),
-    ),
-    CopiedTable(
-        "actions",
-        ("id",),
-        (
-            "actor",
-            "verb",
-            "about",
-            "choice",
-            "planned",
-            "seen",
-            "changed",
-            "began_at",
-            "seen_at",
-            "ended_at",
-            "error",
-        ),
-    ),
-    CopiedTable("schedules", ("handler",), ("schedule", "next_at")),
-    CopiedTable("once_keys", ("handler", "key"), ("asked_at", "expires_at")),
+    _table("attempts", "work_id number", "trigger started_at ended_at outcome error traceback overdue"),
+    _table("actions", "id", "actor verb about choice planned seen changed began_at seen_at ended_at error"),
+    _table("schedules", "handler", "schedule next_at"),
+    _table("once_keys", "handler key", "asked_at expires_at"),
 )
 """`heads_lane` is left to `HEADS`: no lane may have two heads, and pages are read at different times."""
 
@@ -149,7 +114,7 @@ def set_heads(dialect: Dialect) -> str:
     return f"UPDATE work_items SET heads_lane = 1 WHERE {dialect.among('id', 'ids')}"
 
 
-KEYS = CopiedTable("deliveries", ("seq",), ("key",))
+KEYS = _table("deliveries", "seq", "key")
 """What tells one delivery from another."""
 
 COPIED_FROM = "copied_from"
