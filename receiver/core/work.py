@@ -39,6 +39,9 @@ class NewWork(NamedTuple):
 NO_REASON = "no reason"
 """What stands for the error of an item that has none."""
 
+LATENCY_ITEMS = 100
+"""Ended work items of a handler, the newest, whose attempts give its latency."""
+
 LOST = "the worker died or lost its lease during the attempt"
 """The error of an attempt whose end was not recorded."""
 
