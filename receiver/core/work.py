@@ -12,7 +12,7 @@ from receiver.core.types import AttemptOutcome, DeliveryKey, Globs, HandlerName,
 class Hold:
     """When to check for the first time whether a held work item may run, and when it runs in any case."""
 
-    look_at: datetime
+    check_at: datetime
     until: datetime
     note: str | None = None
     """What it waits for, until the first check says more."""
