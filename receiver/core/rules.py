@@ -203,7 +203,7 @@ def initial_state(work: NewWork, switch: HandlerSwitch, *, lane_busy: bool) -> W
 
 
 MAX_FOLLOWERS = 64
-"""Of one item."""
+"""Followers that come with one item at most."""
 
 
 def followers_each(wanted: ClaimLimits, claimed: int, heads: int) -> int:
