@@ -60,6 +60,11 @@ class Attempt(NamedTuple):
     overdue: bool = False
     """It ran longer than its handler's time-out and could not be cancelled."""
 
+    @property
+    def took(self) -> timedelta:
+        """How long it ran, negative if the clock was set back meanwhile; zero if its start is unknown."""
+        return self.ended_at - (self.started_at or self.ended_at)
+
 
 @dataclass(frozen=True, slots=True)
 class RecordedRun:
