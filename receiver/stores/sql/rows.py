@@ -8,6 +8,7 @@ from pydantic_core import from_json, to_json
 
 from receiver.core.clock import from_micros
 from receiver.core.deliveries import Delivery, DeliverySummary, StoredDelivery
+from receiver.core.search import Texts, texts_of
 from receiver.core.types import AttemptOutcome, DeliveryState, HandlerName, Origin, Trigger, WorkState
 from receiver.core.work import Attempt, LaneHead, WorkSummary
 from receiver.core.workers import HandlerLimits, WorkerReport, WorkerSign
@@ -35,6 +36,14 @@ def delivery_or_reason(row: Sequence[Any]) -> StoredDelivery:
     except StoreError as exc:
         *others, _, _ = row
         return stored_delivery((*others, b"", PLAIN))._replace(unreadable=str(exc))
+
+
+def stored_texts(seq: int, body: bytes | str, coding: int) -> Texts:
+    """Read the words of a body; none if it is damaged, which is an error for its readers only."""
+    try:
+        return texts_of(decoded(body, coding, key=str(seq)))
+    except StoreError:
+        return Texts()
 
 
 def delivery_summary(row: tuple[Any, ...]) -> DeliverySummary:
