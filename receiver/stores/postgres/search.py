@@ -11,6 +11,7 @@ from receiver.stores.postgres.statements import search as statements
 from receiver.stores.postgres.vectors import vector
 from receiver.stores.sql.connection import number
 from receiver.stores.sql.rows import stored_texts
+from receiver.stores.sql.statements.columns import INDEXED
 
 
 class PostgresSearch:
@@ -27,7 +28,7 @@ class PostgresSearch:
         """Index the next deliveries, and return how many there were."""
 
         def write(connection: PostgresConnection) -> int:
-            after = number(connection, statements.INDEXED, {})
+            after = number(connection, INDEXED, {})
             rows = _read(connection, after, limit, max_bytes)
             if not rows:
                 return 0

@@ -3,7 +3,7 @@
 from typing import Any
 
 from receiver.stores.sql.connection import SqlDatabase, number
-from receiver.stores.sql.copy_marks import set_mark
+from receiver.stores.sql.marks import set_mark
 from receiver.stores.sql.statements.deliveries import LAST_DELIVERY
 from receiver.stores.sql.statements.job_rows import COUNT_NEXT
 from receiver.stores.sqlite.dialect import DIALECT

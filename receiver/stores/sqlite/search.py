@@ -10,6 +10,7 @@ from receiver.core.clock import from_micros
 from receiver.core.search import SearchReach, Texts, texts_of
 from receiver.stores.sql.connection import number
 from receiver.stores.sql.rows import stored_texts
+from receiver.stores.sql.statements.columns import INDEXED
 from receiver.stores.sqlite.database import Database
 from receiver.stores.sqlite.dialect import require_module
 from receiver.stores.sqlite.statements import search as statements
@@ -36,7 +37,7 @@ class SqliteSearch:
         """Index the next deliveries, and return how many there were."""
 
         def write(connection: sqlite3.Connection) -> int:
-            after = number(connection, statements.INDEXED, {})
+            after = number(connection, INDEXED, {})
             rows = _read(connection, after, limit, max_bytes)
             if not rows:
                 return 0

@@ -135,9 +135,3 @@ BEHIND_COPIED = " UNION ALL ".join(
     """
     for table, column in _NUMBERED.items()
 )
-
-MARK = "SELECT value FROM marks WHERE name = :name"
-
-SET_MARK = """
-INSERT INTO marks (name, value) VALUES (:name, :value) ON CONFLICT (name) DO UPDATE SET value = excluded.value
-"""

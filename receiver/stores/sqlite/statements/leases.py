@@ -23,16 +23,6 @@ SELECT
     (SELECT value FROM marks WHERE name = 'locks_file_since') AS since
 """
 
-NOTE_LOCKS_FILE = """
-INSERT INTO marks (name, value) VALUES ('locks_file', :file)
-ON CONFLICT (name) DO UPDATE SET value = excluded.value
-"""
-
-NOTE_LOCKS_FILE_SINCE = """
-INSERT INTO marks (name, value) VALUES ('locks_file_since', :since)
-ON CONFLICT (name) DO UPDATE SET value = excluded.value
-"""
-
 # That nobody has the lease says for certain that its worker has died.
 EXPIRE_LEASES = (
     "UPDATE work_items SET lease_until = :now, worker = NULL WHERE state = 'running' AND worker = :worker"
