@@ -72,74 +72,30 @@ if TYPE_CHECKING:  # the table below, for type checkers; a test compares the two
 
     __version__: str
 
-_MODULES = {
-    "ActiveCrawl": "receiver.service.responses",
-    "AgentStatus": "receiver.service.responses",
-    "AsyncClient": "receiver.service.client",
-    "BadRequest": "receiver.errors",
-    "BatchContext": "receiver.routing.context",
-    "Client": "receiver.service.client",
-    "ConfigurationError": "receiver.errors",
-    "Console": "receiver.console",
-    "Conflict": "receiver.errors",
-    "Context": "receiver.routing.context",
-    "DeliveryInfo": "receiver.routing.context",
-    "EmailSettings": "receiver.service.responses",
-    "EmailSubscription": "receiver.service.responses",
-    "Event": "receiver.events",
-    "ExtractStatus": "receiver.service.responses",
-    "Forbidden": "receiver.errors",
-    "GiveUp": "receiver.errors",
-    "HandlerError": "receiver.errors",
-    "HandlerOptions": "receiver.routing",
-    "ImageHit": "receiver.service.responses",
-    "JobError": "receiver.service.responses",
-    "JobErrors": "receiver.service.responses",
-    "JobStarted": "receiver.service.responses",
-    "JobStatus": "receiver.service.responses",
-    "KeyRefused": "receiver.errors",
-    "Malformed": "receiver.errors",
-    "MapLink": "receiver.service.responses",
-    "MapResponse": "receiver.service.responses",
-    "Monitor": "receiver.service.responses",
-    "MonitorSchedule": "receiver.service.responses",
-    "MonitorTarget": "receiver.service.responses",
-    "NewsHit": "receiver.service.responses",
-    "NoApiKey": "receiver.errors",
-    "NotFound": "receiver.errors",
-    "NotSuccessful": "receiver.errors",
-    "NotificationSettings": "receiver.service.responses",
-    "Once": "receiver.routing.context",
-    "PaymentRequired": "receiver.errors",
-    "QueueStatus": "receiver.service.responses",
-    "RateLimited": "receiver.errors",
-    "Receiver": "receiver.app",
-    "ReceiverError": "receiver.errors",
-    "Retry": "receiver.errors",
-    "RetryPolicy": "receiver.service.client",
-    "Router": "receiver.routing",
-    "RunOptions": "receiver.routing",
-    "ScrapeResponse": "receiver.service.responses",
-    "ScrapeTimedOut": "receiver.errors",
-    "SearchHits": "receiver.service.responses",
-    "SearchResponse": "receiver.service.responses",
-    "ServerError": "receiver.errors",
-    "ServiceError": "receiver.errors",
-    "ServiceUnreachable": "receiver.errors",
-    "Settings": "receiver.settings",
-    "SlackSettings": "receiver.service.responses",
-    "StoreError": "receiver.errors",
-    "TargetOptions": "receiver.service.responses",
-    "UnexpectedAnswer": "receiver.errors",
-    "Unprocessable": "receiver.errors",
-    "WebHit": "receiver.service.responses",
-    "WebhookSettings": "receiver.service.responses",
-    "load_settings": "receiver.settings",
-    "parse_event": "receiver.events",
-    "sign": "receiver.core.signing",
-    "verify": "receiver.core.signing",
+_NAMES = {
+    "receiver.app": "Receiver",
+    "receiver.console": "Console",
+    "receiver.core.signing": "sign verify",
+    "receiver.errors": (
+        "BadRequest ConfigurationError Conflict Forbidden GiveUp HandlerError KeyRefused Malformed NoApiKey "
+        "NotFound NotSuccessful PaymentRequired RateLimited ReceiverError Retry ScrapeTimedOut ServerError "
+        "ServiceError ServiceUnreachable StoreError UnexpectedAnswer Unprocessable"
+    ),
+    "receiver.events": "Event parse_event",
+    "receiver.routing": "HandlerOptions Router RunOptions",
+    "receiver.routing.context": "BatchContext Context DeliveryInfo Once",
+    "receiver.service.client": "AsyncClient Client RetryPolicy",
+    "receiver.service.responses": (
+        "ActiveCrawl AgentStatus EmailSettings EmailSubscription ExtractStatus ImageHit JobError JobErrors "
+        "JobStarted JobStatus MapLink MapResponse Monitor MonitorSchedule MonitorTarget NewsHit "
+        "NotificationSettings QueueStatus ScrapeResponse SearchHits SearchResponse SlackSettings TargetOptions "
+        "WebHit WebhookSettings"
+    ),
+    "receiver.settings": "Settings load_settings",
 }
-"""The public names, and the module that each is loaded from."""
+"""The public names, by the module that they are loaded from."""
+
+_MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 __all__ = sorted(_MODULES)
 

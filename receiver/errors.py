@@ -232,13 +232,22 @@ class UnknownDelivery(ReceiverError):
 class UnknownWork(ReceiverError):
     """There is no work item with this id."""
 
+    def __init__(self, work_id: int) -> None:
+        super().__init__(f"there is no work item {work_id}")
+
 
 class UnknownRequest(ReceiverError):
     """There is no request with this number in quarantine."""
 
+    def __init__(self, request_id: int) -> None:
+        super().__init__(f"there is no request {request_id} in quarantine")
+
 
 class UnknownAction(ReceiverError):
     """No action with this number is recorded."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"there is no action {number}; old ones are forgotten")
 
 
 class UnknownJob(ReceiverError):

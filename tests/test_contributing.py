@@ -1,5 +1,6 @@
-"""CONTRIBUTING.md names things that exist: files, folders, and every room of the package."""
+"""CONTRIBUTING.md and the maps of packages name things that exist: files, folders, modules, and every room."""
 
+import ast
 import re
 from pathlib import Path
 
@@ -20,3 +21,21 @@ def test_the_map_shows_every_room() -> None:
     rooms = {path.name for path in (ROOT / "receiver").iterdir() if path.is_dir() and path.name[0] != "_"}
 
     assert {room.rstrip("/") for room in re.findall(r"`(\w+/)`", table)} - {"receiver"} == rooms
+
+
+def test_the_map_of_a_package_names_modules_that_exist() -> None:
+    """The first lines of a package are a list of what is inside, each module in a code span."""
+    maps = {
+        path.parent: text
+        for path in (ROOT / "receiver").rglob("__init__.py")
+        if "\n- `" in (text := ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "")
+    }
+    missing = {
+        f"{package.name}: {name}"
+        for package, text in maps.items()
+        for name in re.findall(r"`(\w+)`", text)
+        if not ((package / name).is_dir() or (package / f"{name}.py").exists())
+    }
+
+    assert len(maps) >= 6
+    assert missing == set()

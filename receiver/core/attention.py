@@ -67,7 +67,7 @@ class Concern:
 
 @dataclass(frozen=True, slots=True)
 class AttentionLimits:
-    """From when on something needs somebody. None never does."""
+    """How long something may last before it needs somebody; None if it never does."""
 
     backlog_older_than: timedelta = timedelta(minutes=5)
     no_delivery_for: timedelta | None = None
@@ -75,7 +75,7 @@ class AttentionLimits:
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """What a store tells of that."""
+    """What a store tells of what may need somebody."""
 
     backlog: Backlog
     dead: Sequence[DeadGroup]

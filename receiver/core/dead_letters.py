@@ -9,8 +9,7 @@ from receiver.core.text import literal, shortened
 from receiver.core.types import HandlerName
 from receiver.core.work import NO_REASON, WorkSummary
 
-_NUMBER = re.compile(r"\d+")
-_NUMBERS = re.compile(r"([0-9]+)")
+_NUMBER = re.compile(r"([0-9]+)")
 EXAMINED = 2_000
 """Dead items that are looked at, the newest."""
 _ERROR_WIDTH = 160
@@ -67,5 +66,5 @@ def _pattern(error: str) -> str:
     """Return a glob for errors that differ only in their numbers, or behind what a group shows."""
     line, end, _ = error.partition("\n")
     is_cut = end or len(line) >= _ERROR_WIDTH
-    parts = ("[0-9]*" if part.isdigit() else literal(part) for part in _NUMBERS.split(line[: _ERROR_WIDTH - 1]))
-    return "".join(parts) + ("*" if is_cut else "")
+    parts = enumerate(_NUMBER.split(line[: _ERROR_WIDTH - 1]))  # a text and a number in turn
+    return "".join("[0-9]*" if at % 2 else literal(part) for at, part in parts) + ("*" if is_cut else "")

@@ -1,4 +1,4 @@
-"""The log of a program: where its lines go, and that everything that is told there is a line."""
+"""The log of a program: where its lines go, and how warnings and crashes become lines too."""
 
 import logging
 import os

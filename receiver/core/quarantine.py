@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
+from receiver.core.deliveries import Delivery
 from receiver.core.types import AppendOutcome, DeliveryKey, Headers
 from receiver.errors import Malformed
 
@@ -20,6 +21,14 @@ class Quarantined:
     key: DeliveryKey | None
     headers: Headers
     body: bytes
+
+
+def conflict(
+    delivery: Delivery, detail: str = "a delivery with this key and another body was stored before"
+) -> Quarantined:
+    """Return the request to keep for a delivery that contradicts the stored one with its key."""
+    reason = AppendOutcome.CONFLICT.value
+    return Quarantined(delivery.received_at, reason, detail, delivery.key, delivery.headers, delivery.body)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The rules of dispatch: where a work item begins, when it may run, and what the end of an attempt means."""
+"""The rules of work: in which state an item begins, when it may run, and what the end of an attempt means."""
 
 import random
 from collections.abc import Iterable, Sequence
@@ -175,7 +175,7 @@ def as_replay(work: NewWork) -> NewWork:
 
 
 def later_work(settlements: Iterable[Settlement]) -> list[NewWork]:
-    """Return what those attempts asked for that succeeded. Their workers still held the leases."""
+    """Return what those attempts asked for that succeeded. Their workers still had the leases."""
     return [
         NewWork(later.seq, later.handler, claim=False, trigger=Trigger.LATER, due_at=later.due_at)
         for one in settlements
@@ -203,7 +203,7 @@ def initial_state(work: NewWork, switch: HandlerSwitch, *, lane_busy: bool) -> W
 
 
 MAX_FOLLOWERS = 64
-"""Of one item."""
+"""Followers that come with one item at most."""
 
 
 def followers_each(wanted: ClaimLimits, claimed: int, heads: int) -> int:

@@ -7,6 +7,8 @@ from receiver.core.run_names import RUN_KEY_PREFIX
 
 MAX_WIDTH = 1_000
 """Characters of a text that is shown on one line."""
+_LEAST_ALIKE = 0.6
+"""How much a suggested name resembles a wrong one at least. Equal names have 1."""
 _ALIKE = 0.1
 """How much less than the nearest name another one may resemble a wrong name, and still be suggested."""
 
@@ -78,13 +80,13 @@ def first_of(names: Sequence[str], most: int) -> str:
     return ", ".join(names[:most]) + (", …" if len(names) > most else "")
 
 
-def resembling(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> list[str]:
+def resembling(name: str, known: Iterable[str]) -> list[str]:
     """Return up to three known names that resemble a wrong one, the nearest first.
 
     If one is much nearer than the others, it is the only one.
     """
     known = list(known)
-    return difflib.get_close_matches(name, known, n=3, cutoff=max(cutoff, _nearest(name, known) - _ALIKE))
+    return difflib.get_close_matches(name, known, n=3, cutoff=max(_LEAST_ALIKE, _nearest(name, known) - _ALIKE))
 
 
 def _nearest(name: str, known: Iterable[str]) -> float:

@@ -12,7 +12,7 @@ from receiver.core.types import AttemptOutcome, DeliveryKey, Globs, HandlerName,
 class Hold:
     """When to check for the first time whether a held work item may run, and when it runs in any case."""
 
-    look_at: datetime
+    check_at: datetime
     until: datetime
     note: str | None = None
     """What it waits for, until the first check says more."""
@@ -39,6 +39,9 @@ class NewWork(NamedTuple):
 NO_REASON = "no reason"
 """What stands for the error of an item that has none."""
 
+LATENCY_ITEMS = 100
+"""Ended work items of a handler, the newest, whose attempts give its latency."""
+
 LOST = "the worker died or lost its lease during the attempt"
 """The error of an attempt whose end was not recorded."""
 
@@ -56,6 +59,11 @@ class Attempt(NamedTuple):
     traceback: str | None = None
     overdue: bool = False
     """It ran longer than its handler's time-out and could not be cancelled."""
+
+    @property
+    def took(self) -> timedelta:
+        """How long it ran, negative if the clock was set back meanwhile; zero if its start is unknown."""
+        return self.ended_at - (self.started_at or self.ended_at)
 
 
 @dataclass(frozen=True, slots=True)

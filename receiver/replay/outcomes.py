@@ -43,7 +43,7 @@ class RunResult:
             outcome=attempt.outcome.value,
             value=_as_json(run.value) if succeeded else None,
             error=None if succeeded else _ADDRESS.sub("", attempt.error or attempt.outcome.value),
-            seconds=(attempt.ended_at - (attempt.started_at or attempt.ended_at)).total_seconds(),
+            seconds=attempt.took.total_seconds(),
         )
 
     @property

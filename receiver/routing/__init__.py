@@ -1,4 +1,10 @@
-"""Routers: the handlers, the events that they want, their options, and the errors at registration."""
+"""Routers: the handlers, the events that they want, their options, and the errors at registration.
+
+- `router` registers functions. `making` makes a `handler` of each, by `options`, `wanted` and `calls`.
+- `context` and `resources` have what a handler is given beside its event.
+- `policies` and `schedules` are plain values that workers follow.
+- `loader` imports the router that the settings name.
+"""
 
 from receiver.routing.handler import Handler
 from receiver.routing.options import DEFAULT_LINGER, DEFAULT_QUIET, DEFAULT_TIMEOUT, HandlerOptions, RunOptions

@@ -17,7 +17,7 @@ from receiver.routing.introspection import (
     alternatives,
     annotations_of,
     is_vague,
-    names,
+    mentions,
     parameters_of,
     require_resource_type,
     without_notes,
@@ -104,13 +104,13 @@ def require_event(
 
 def _require_room_for(handler: str, annotated: object, wanted: Sequence[EventChoice], *, batched: bool) -> None:
     """Refuse an annotation that names no event class, if it leaves no room for one either."""
-    events = [one for choice in wanted for one in classes_of(choice)]
-    given: Sequence[type] = [list] if batched else events
+    possible = [one for choice in wanted for one in classes_of(choice)]
+    given: Sequence[type] = [list] if batched else possible
     elements = typing.get_args(annotated) if batched and _is_list(annotated) else ()
     if all(_excludes(given, one) for one in alternatives(annotated)) or (
-        elements and all(_excludes(events, one) for element in elements for one in alternatives(element))
+        elements and all(_excludes(possible, one) for element in elements for one in alternatives(element))
     ):
-        event = common_class(events).__name__
+        event = common_class(possible).__name__
         gets = f"a list of events: write list[{event}]" if batched else f"an event: write {event}"
         taken = annotated.__name__ if isinstance(annotated, type) else annotated
         raise HandlerError(f"{handler} takes {taken}, and its first parameter gets {gets}")
@@ -156,10 +156,10 @@ def _is_second(index: int, parameter: inspect.Parameter) -> bool:
 
 def _is_context(handler: str, hint: object, *, batched: bool) -> bool:
     given, other = (BatchContext, Context) if batched else (Context, BatchContext)
-    if names(hint, other):
+    if mentions(hint, other):
         instead = "with batch= it gets a BatchContext" if batched else "without batch= it gets a Context"
         raise HandlerError(f"{handler} takes a {other.__name__}, and {instead}")
-    return names(hint, given)
+    return mentions(hint, given)
 
 
 def _require_resource(

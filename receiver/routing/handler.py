@@ -42,11 +42,6 @@ class Handler:
     times: RunTimes | None = None
     only_later: bool = False
 
-    @property
-    def is_async(self) -> bool:
-        """Tell whether it runs in the event loop, so that it can be cancelled."""
-        return self.runs_in is RunsIn.LOOP
-
     def in_this_process(self) -> "Handler":
         """Return the same handler, but with a function for processes run in a thread."""
         return replace(self, runs_in=RunsIn.THREAD) if self.runs_in is RunsIn.PROCESS else self

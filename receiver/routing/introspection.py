@@ -75,7 +75,7 @@ def is_vague(annotation: object) -> bool:
     return any(annotation is one for one in _VAGUE)
 
 
-def names(annotation: object, wanted: type) -> bool:
+def mentions(annotation: object, wanted: type) -> bool:
     """Tell whether an annotation is this class, alone or in a union, or a text with the name of the class."""
     if isinstance(annotation, str):
         return re.search(rf"\b{wanted.__name__}\b", annotation) is not None

@@ -43,8 +43,7 @@ class RunOptions(TypedDict, total=False):
     """How often a work item may run, 1 to 10,000; by default one more than `pauses`, that is 8. If it is more than
     that, the last retry delay repeats; if it is less, the last ones are left out."""
     pauses: Sequence[Duration] | None
-    """The retry delays, as seconds or timedeltas; 1 s, 10 s, 1 min, 5 min, 15 min, 1 h, 6 h by
-    default."""
+    """The retry delays, as seconds or timedeltas; 1 s, 10 s, 1 min, 5 min, 15 min, 1 h, 6 h by default."""
     jitter: float | None
     """The share by which each retry delay is lengthened or shortened at random; 0.2 by default."""
     timeout: Duration

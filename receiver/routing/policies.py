@@ -1,4 +1,4 @@
-"""What a handler asks of dispatch beside its retries, as plain values."""
+"""What a handler asks of the worker beside its retries, as plain values."""
 
 import re
 from collections.abc import Callable

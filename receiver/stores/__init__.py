@@ -1,4 +1,7 @@
-"""Choose a store by its address."""
+"""Choose a store by its address.
+
+`sql` has what all SQL stores share. `writer_process` appends to one in another process.
+"""
 
 from typing import TYPE_CHECKING
 

@@ -3,7 +3,6 @@
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from starlette.types import Receive, Scope, Send
@@ -19,9 +18,9 @@ from receiver.stores import open_store
 from receiver.testing.clock import SteppedClock
 from receiver.testing.work import Work
 from receiver.testing.working import working
+from receiver.worker.runner import NO_RESOURCES
 
 SECRET = "example-secret"  # noqa: S105 - signs made-up deliveries
-_NOTHING: Mapping[Any, object] = MappingProxyType({})
 
 
 class RunningReceiver:
@@ -69,7 +68,7 @@ async def open_receiver(
     settings: Settings,
     clock: SteppedClock,
     *,
-    resources: Mapping[Any, object] = _NOTHING,
+    resources: Mapping[Any, object] = NO_RESOURCES,
     clients: Clients | None = None,
 ) -> AsyncIterator[RunningReceiver]:
     """Run a receiver and a worker for as long as the block lasts.

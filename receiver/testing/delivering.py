@@ -24,10 +24,10 @@ from receiver.testing.samples import Deliverable, as_body
 from receiver.testing.work import Work
 from receiver.worker.assembly import open_runner
 from receiver.worker.fanout import read_to_route, wanting
+from receiver.worker.runner import NO_RESOURCES
 from receiver.worker.schedules import run_delivery
 
 Deliveries = Deliverable | Iterable[Deliverable]
-_NOTHING: Mapping[Any, object] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ async def _deliver(
     trigger: Trigger | None = None,
     now: datetime | None = None,
     headers: Mapping[str, str] = MappingProxyType({}),
-    resources: Mapping[Any, object] = _NOTHING,
+    resources: Mapping[Any, object] = NO_RESOURCES,
     asked: Collection[str] = (),
 ) -> Sequence[HandlerRun]:
     require_router(router)

@@ -92,7 +92,7 @@ async def receiver_service(
     require_emulator()
     from receiver.testing.emulating import open_emulator
 
-    [secret, *_] = [*receiver_settings.plain_secrets(), None]
+    secret = next(iter(receiver_settings.plain_secrets()), None)
     async with open_emulator(
         receiver_sites, receiver_clock, secret=secret, webhook_path=receiver_settings.path
     ) as running:
@@ -118,7 +118,7 @@ async def receiver_sender(
             pytrace=False,
         )
     settings = receiver_app.settings
-    [secret, *_] = [*settings.plain_secrets(), None]
+    secret = next(iter(settings.plain_secrets()), None)
     token = (settings.token_header, settings.plain_tokens()[0]) if settings.token_header else None
     async with open_sender(
         receiver_app,

@@ -11,7 +11,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from receiver.core.log_lines import event_log
 from receiver.errors import ConfigurationError
-from receiver.web.listening import bind
+from receiver.web.listening import address, bind
 from receiver.web.metrics import PATH, MetricsEndpoint
 from receiver.web.replies import not_found, send_reply
 from receiver.web.server import Server, make_server
@@ -46,9 +46,7 @@ async def serve_metrics(endpoint: MetricsEndpoint, host: str, port: int) -> Asyn
     # A daemon thread with a limited join: a read of the store may hang, and the worker must still stop.
     thread = threading.Thread(target=_run, args=(server, listener), name="metrics", daemon=True)
     thread.start()
-    host, port = listener.getsockname()[:2]
-    shown = f"[{host}]" if ":" in host else host
-    log.info("serving_metrics", extra={"url": f"http://{shown}:{port}{PATH}"})
+    log.info("serving_metrics", extra={"url": address(listener) + PATH})
     try:
         yield
     finally:

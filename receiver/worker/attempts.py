@@ -103,8 +103,7 @@ def log_attempt(
     """Log how an attempt ended and what comes next. A command in the line names `store`, if that is given."""
     if state is WorkState.DONE and not log.isEnabledFor(logging.INFO):
         return  # a busy worker comes here thousands of times in a second
-    attempt = ended.attempt
-    fields = {**log_fields((claimed,)), "seconds": _seconds(attempt)}
+    fields = {**log_fields((claimed,)), "seconds": ended.attempt.took.total_seconds()}
     if claimed.refusal is not None:
         fields["attempt"] = claimed.item.attempt - 1  # the last one that ran: this one was never made
     match state:
@@ -146,7 +145,3 @@ def log_fields(claimed: Sequence[Claimed]) -> dict[str, object]:
         "job_id": delivery.job_id,
         "attempt": first.attempt,
     }
-
-
-def _seconds(attempt: Attempt) -> float:
-    return (attempt.ended_at - (attempt.started_at or attempt.ended_at)).total_seconds()

@@ -1,7 +1,7 @@
 """The signals of the worker: attempts that start, and ends of attempts that the store has recorded."""
 
 from collections.abc import Iterable
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TypedDict
 
 from receiver.core.claims import Settlement, WorkItem
@@ -61,9 +61,9 @@ def emit_ended(item: WorkItem, settlement: Settlement, failure: Failure | None =
     if not (recorded and succeeded):
         _emit_failed(item, settlement, exception, recorded=recorded)
     elif attempt_succeeded.receivers:
-        took, overdue = _took(settlement), settlement.attempt.overdue
-        common = _common(item, settlement.attempt.ended_at)
-        attempt_succeeded.emit(AttemptSucceeded(**common, took=took, overdue=overdue))
+        attempt = settlement.attempt
+        common = _common(item, attempt.ended_at)
+        attempt_succeeded.emit(AttemptSucceeded(**common, took=attempt.took, overdue=attempt.overdue))
     if recorded:
         _emit_final(item, settlement, exception)
 
@@ -94,7 +94,7 @@ def _emit_failed(
             error=(attempt.error or "") if recorded else lost,
             exception=exception,
             retry_at=settlement.due_at if waits else None,
-            took=_took(settlement),
+            took=attempt.took,
             overdue=attempt.overdue,
         )
     )
@@ -108,11 +108,6 @@ def _emit_final(item: WorkItem, settlement: Settlement, exception: BaseException
         common, error = _common(item, settlement.attempt.ended_at), settlement.attempt.error or ""
         received_at = item.source.delivery.received_at
         work_dead.emit(WorkDead(**common, received_at=received_at, error=error, exception=exception))
-
-
-def _took(settlement: Settlement) -> timedelta:
-    attempt = settlement.attempt
-    return attempt.ended_at - attempt.started_at if attempt.started_at else timedelta(0)
 
 
 def _common(item: WorkItem, at: datetime) -> _Common:

@@ -64,8 +64,8 @@ class LaneRuns:
         """Let the next one run if this attempt succeeded, and none otherwise."""
         if one.handler.lane is None:
             return
-        attempt, name = ended.attempt, one.handler.name
-        if attempt.ended_at - (attempt.started_at or attempt.ended_at) > _QUICK:
+        name = one.handler.name
+        if ended.attempt.took > _QUICK:
             self._quick.discard(name)
         else:
             self._quick.add(name)

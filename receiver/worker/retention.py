@@ -82,9 +82,7 @@ class Retention:
     async def _compress(self, maintenance: Maintenance) -> int:
         async def step(_: int) -> Step:
             done = await maintenance.compress(limit=MAX_ITEMS)
-            await maintenance.reclaim(
-                MAX_BYTES
-            )  # of a long backlog, what a pass has freed must not wait for its end
+            await maintenance.reclaim(MAX_BYTES)  # what a long pass frees must not wait for its end
             return done
 
         return await self._walk(step)

@@ -82,7 +82,12 @@ async def test_sleepers_wake_when_their_time_has_come() -> None:
 @pytest.mark.parametrize("clock", [VirtualClock(), SystemClock()], ids=["virtual", "system"])
 async def test_sleeping_for_no_time_returns(clock: VirtualClock | SystemClock, duration: timedelta) -> None:
     """Other tasks get a turn."""
+    turned: list[bool] = []
+    asyncio.get_running_loop().call_soon(turned.append, True)
+
     await soon(clock.sleep(duration))
+
+    assert turned
 
 
 async def test_a_cancelled_sleeper_leaves_nothing_behind() -> None:

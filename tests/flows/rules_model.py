@@ -100,7 +100,7 @@ class Rules:
             item.state = next_state(None, Cause.MADE_DISABLED)
         elif new.hold is not None:
             item.state = next_state(None, Cause.MADE_HELD)
-            item.due_at, item.hold_until = new.hold.look_at, new.hold.until
+            item.due_at, item.hold_until = new.hold.check_at, new.hold.until
         elif self._head(item) is not None:
             item.state = next_state(None, Cause.MADE_IN_BUSY_LANE)
         elif new.claim and switch is None:

@@ -12,6 +12,7 @@ from receiver.errors import HandlerError
 from receiver.events import CrawlPage, CrawlStarted, Event
 from receiver.routing import Router
 from receiver.routing.context import BatchContext, Context
+from receiver.routing.policies import RunsIn
 from tests.routing.test_router import added, index, mistake
 
 
@@ -141,7 +142,7 @@ def test_a_method_with_its_object_is_a_handler(function: Any, is_async: bool) ->
     """So is an object that can be called."""
     handler = added(CrawlPage, function=function, name="h")
 
-    assert (handler.is_async, handler.takes_context) == (is_async, is_async)
+    assert (handler.runs_in is RunsIn.LOOP, handler.takes_context) == (is_async, is_async)
 
 
 # --- lists

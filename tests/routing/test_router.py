@@ -211,7 +211,7 @@ def test_every_callable_of_one_or_two_arguments_is_a_handler(
     """Whether it is async and takes the context is decided once."""
     handler = added(CrawlPage, function=function, name="h")
 
-    assert (handler.is_async, handler.takes_context) == (is_async, takes_context)
+    assert (handler.runs_in is RunsIn.LOOP, handler.takes_context) == (is_async, takes_context)
     assert handler.context_name is None
 
 

@@ -175,7 +175,7 @@ async def test_a_file_can_be_read_on_while_others_remove_it(sqlite_store: Sqlite
     async with open_all(sqlite_store) as opened:
         await opened.add(delivery(body=LONG))
         [(place,)] = select(path, "SELECT body FROM bodies")
-        with body_files.held_files(path) as body_of:
+        with body_files.opened_files(path) as body_of:
             await move(opened)
             await reclaim(opened)
             assert body_files.body_files(path) == []

@@ -78,8 +78,13 @@ async def test_a_task_that_was_cancelled_in_its_sleep_is_awake(clock: SteppedClo
 
 
 async def test_a_sleep_of_zero_does_not_wait(clock: SteppedClock) -> None:
-    """As with the other clocks."""
-    await clock.sleep(timedelta(0))
+    """As with the other clocks, other tasks get a turn."""
+    turned: list[bool] = []
+    asyncio.get_running_loop().call_soon(turned.append, True)
+
+    await soon(clock.sleep(timedelta(0)))
+
+    assert turned
 
 
 async def test_the_clock_follows_frozen_time(clock: SteppedClock, frozen: FrozenDateTimeFactory) -> None:

@@ -86,10 +86,8 @@ class FeedReader(Protocol):
     async def arrivals(self, since: datetime) -> Mapping[datetime, int]:
         """Return how many deliveries arrived in each minute since a moment, by the beginning of the minute.
 
-        Scheduled runs, which did not arrive, are not counted.
-
-        The minute in which `since` lies is complete. It comes from counts that are kept for `activity.KEPT`, so a
-        delivery that was pruned since then may be counted.
+        Scheduled runs, which did not arrive, are not counted. The minute in which `since` lies is complete. The
+        counts are kept for `activity.KEPT`, so a delivery that was pruned since then may be counted.
         """
 
     async def open_seqs(self, *, limit: int) -> Sequence[int]:

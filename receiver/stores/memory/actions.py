@@ -39,7 +39,7 @@ class MemoryActions(MemoryFace):
     async def action(self, number: int) -> RecordedAction:
         """Return a recorded action."""
         if (found := self.state.actions.get(number)) is None:
-            raise UnknownAction(f"there is no action {number}; old ones are forgotten")
+            raise UnknownAction(number)
         return found
 
     def count_for(self, action: int | None, *, seen: int, changed: int, now: datetime) -> None:

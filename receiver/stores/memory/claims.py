@@ -207,5 +207,5 @@ class MemoryClaims(MemoryFace):
         return True
 
     def _count(self, work_id: int, attempt: Attempt, now: datetime) -> None:
-        bucket = duration_bucket(attempt.ended_at - (attempt.started_at or attempt.ended_at))
-        self.state.minutes[to_minute(now), self.state.work[work_id].handler, attempt.outcome, bucket] += 1
+        handler = self.state.work[work_id].handler
+        self.state.minutes[to_minute(now), handler, attempt.outcome, duration_bucket(attempt.took)] += 1

@@ -94,7 +94,7 @@ class MemoryControls(MemoryActions):
         if seq is not None and not same_body(state, state.deliveries[seq], delivery):
             return Receipt(delivery.key, AppendOutcome.CONFLICT)
         if request_id not in state.quarantined:
-            raise UnknownRequest(f"there is no request {request_id} in quarantine")
+            raise UnknownRequest(request_id)
         del state.quarantined[request_id]
         return append(state, delivery)
 

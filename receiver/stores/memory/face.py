@@ -6,5 +6,5 @@ from receiver.stores.memory.state import MemoryState
 class MemoryFace:
     """A face of a store in memory, over the state that all its faces share."""
 
-    def __init__(self, state: MemoryState | None = None) -> None:
-        self.state = state or MemoryState()
+    def __init__(self) -> None:
+        self.state = MemoryState()

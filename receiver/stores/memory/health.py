@@ -7,14 +7,11 @@ from datetime import datetime, timedelta
 from receiver.core.activity import ActivityCount, MinuteRow, from_minute, to_minute, whole_minutes
 from receiver.core.deliveries import DeliveryFilter
 from receiver.core.types import OPEN_DELIVERIES, AttemptOutcome, HandlerName, HandlerSwitch, WorkState
-from receiver.core.work import Backlog, HandlerReport, StoreFacts
+from receiver.core.work import LATENCY_ITEMS, Backlog, HandlerReport, StoreFacts
 from receiver.core.work_states import CLAIMABLE, LEASED, RUN_ENDS, SKIPPABLE
 from receiver.core.workers import WorkerReport
 from receiver.stores.memory.face import MemoryFace
 from receiver.stores.memory.listing import newest
-
-LATEST = 100
-"""Ended work items of a handler whose attempts give its latency."""
 
 
 class MemoryHealth(MemoryFace):
@@ -93,7 +90,7 @@ class MemoryHealth(MemoryFace):
         ended = [one for one in mine if one.state in RUN_ENDS]
         times = sorted(
             attempt.ended_at - attempt.started_at
-            for one in ended[-LATEST:]
+            for one in ended[-LATENCY_ITEMS:]
             for attempt in one.history
             if attempt.started_at is not None
         )

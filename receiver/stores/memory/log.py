@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import TypeVar
 
 from receiver.core.deliveries import Delivery, Receipt, StoredDelivery
-from receiver.core.quarantine import Quarantined
+from receiver.core.quarantine import Quarantined, conflict
 from receiver.core.types import AppendOutcome
 from receiver.stores.memory.face import MemoryFace
 from receiver.stores.memory.state import MemoryState
@@ -40,9 +40,7 @@ def append(state: MemoryState, delivery: Delivery) -> Receipt:
     state.deliveries[seq] = stored._replace(duplicates=stored.duplicates + 1)
     if same_body(state, stored, delivery):
         return Receipt(delivery.key, AppendOutcome.DUPLICATE)
-    detail = "a delivery with this key and another body was stored before"
-    conflict = Quarantined(delivery.received_at, "conflict", detail, delivery.key, delivery.headers, delivery.body)
-    quarantine(state, conflict)
+    quarantine(state, conflict(delivery))
     return Receipt(delivery.key, AppendOutcome.CONFLICT)
 
 

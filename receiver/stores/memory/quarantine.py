@@ -29,5 +29,5 @@ class MemoryQuarantine(MemoryFace):
     async def quarantined_request(self, request_id: int) -> Quarantined:
         """Return a request in quarantine."""
         if request_id not in self.state.quarantined:
-            raise UnknownRequest(f"there is no request {request_id} in quarantine")
+            raise UnknownRequest(request_id)
         return self.state.quarantined[request_id]

@@ -117,7 +117,7 @@ class MemoryState:
             first_trigger=new.trigger,
             lane=new.lane,
             hold_until=new.hold.until if new.hold else None,
-            recheck_at=new.hold.look_at if new.hold else None,
+            recheck_at=new.hold.check_at if new.hold else None,
             note=new.hold.note if new.hold else None,
         )
         return row

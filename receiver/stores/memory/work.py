@@ -34,7 +34,7 @@ class MemoryWork(MemoryFace):
     async def work_item(self, work_id: int) -> WorkDetail:
         """Return a work item with its attempts."""
         if work_id not in self.state.work:
-            raise UnknownWork(f"there is no work item {work_id}")
+            raise UnknownWork(work_id)
         row = self.state.work[work_id]
         return WorkDetail(work_summary(self.state, row), tuple(row.history))
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from receiver.core.bulk import Imported
 from receiver.core.clock import to_micros
 from receiver.core.deliveries import Delivery, Receipt
-from receiver.core.quarantine import Quarantined
+from receiver.core.quarantine import Quarantined, conflict
 from receiver.core.types import AppendOutcome, DeliveryKey
 from receiver.errors import StoreError
 from receiver.stores.postgres.statements import log as statements
@@ -65,7 +65,7 @@ def count_again(
     for one in deliveries:
         outcome = AppendOutcome.DUPLICATE if stored[one.key].is_like(one) else AppendOutcome.CONFLICT
         if outcome is AppendOutcome.CONFLICT:
-            quarantine(connection, _conflict(one))
+            quarantine(connection, conflict(one))
         receipts.append(Receipt(one.key, outcome))
     return receipts
 
@@ -74,17 +74,6 @@ def quarantine(connection: SqlConnection, item: Quarantined) -> None:
     """Keep a request in quarantine."""
     row = (to_micros(item.received_at), item.reason, item.detail, item.key, headers_text(item.headers), item.body)
     connection.execute(statements.QUARANTINE, row)
-
-
-def _conflict(delivery: Delivery) -> Quarantined:
-    return Quarantined(
-        received_at=delivery.received_at,
-        reason="conflict",
-        detail="a delivery with this key and another body was stored before",
-        key=delivery.key,
-        headers=delivery.headers,
-        body=delivery.body,
-    )
 
 
 def _columns(deliveries: Sequence[Imported]) -> Values:

@@ -46,7 +46,7 @@ class PostgresControls(SqlControls):
                 if stored is not None and not stored.is_like(delivery):
                     return Receipt(delivery.key, AppendOutcome.CONFLICT)
                 if connection.execute(FREE_REQUEST, {"id": request_id}).rowcount == 0:
-                    raise UnknownRequest(f"there is no request {request_id} in quarantine")
+                    raise UnknownRequest(request_id)
                 (receipt,) = append_all(connection, [delivery], nullcontext())
             return receipt
 

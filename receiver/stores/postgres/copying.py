@@ -7,6 +7,7 @@ from receiver.stores.postgres.dialect import DIALECT
 from receiver.stores.postgres.statements import copying as statements
 from receiver.stores.postgres.statements.job_rows import ADD_NEXT
 from receiver.stores.sql.connection import number
+from receiver.stores.sql.statements.deliveries import LAST_DELIVERY
 from receiver.stores.sql.statements.job_rows import COUNT_NEXT
 
 
@@ -30,7 +31,7 @@ class PostgresCopySide:
 
     def finish(self, connection: Any) -> None:
         """Make the rows of jobs and the counts of arrivals from the deliveries."""
-        bounds = {"after": 0, "through": number(connection, statements.LAST_SEQ, {})}
+        bounds = {"after": 0, "through": number(connection, LAST_DELIVERY, {})}
         connection.execute(statements.NO_JOBS)
         connection.execute(ADD_NEXT, bounds)
         connection.execute(statements.NO_MINUTES)

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from receiver.core.batching import BatchSize
 from receiver.core.clock import from_micros
 from receiver.core.search import SearchReach, Texts, texts_of
-from receiver.errors import StoreError
 from receiver.stores.postgres.connection import PostgresConnection
 from receiver.stores.postgres.database import PostgresDatabase
 from receiver.stores.postgres.statements import search as statements
 from receiver.stores.postgres.vectors import vector
-from receiver.stores.sql.compression import decoded
 from receiver.stores.sql.connection import number
+from receiver.stores.sql.rows import stored_texts
+from receiver.stores.sql.statements.columns import INDEXED
 
 
 class PostgresSearch:
@@ -28,7 +28,7 @@ class PostgresSearch:
         """Index the next deliveries, and return how many there were."""
 
         def write(connection: PostgresConnection) -> int:
-            after = number(connection, statements.INDEXED, {})
+            after = number(connection, INDEXED, {})
             rows = _read(connection, after, limit, max_bytes)
             if not rows:
                 return 0
@@ -78,11 +78,4 @@ def _read(connection: PostgresConnection, after: int, limit: int, max_bytes: int
     if last == after:
         return []
     rows = connection.execute(statements.BODIES, {"after": after, "last": last})
-    return [(seq, _texts(seq, body, coding)) for seq, body, coding in rows]
-
-
-def _texts(seq: int, body: bytes, coding: int) -> Texts:
-    try:
-        return texts_of(decoded(body, coding, key=str(seq)))
-    except StoreError:
-        return Texts()  # a damaged body is an error for its readers only
+    return [(seq, stored_texts(seq, body, coding)) for seq, body, coding in rows]

@@ -74,7 +74,7 @@ class ActionReports:
             lambda connection: connection.execute(statements.ACTION, {"id": number}).fetchone()
         )
         if row is None:
-            raise UnknownAction(f"there is no action {number}; old ones are forgotten")
+            raise UnknownAction(number)
         return _recorded(row)
 
 

@@ -137,9 +137,8 @@ class Claims:
         disabled = _disabled(claimants, switches(connection))
         limited = {one.handler for one in claimants if one.concurrency is not None or one.interval is not None}
         self._locks.handlers(connection, disabled | limited)
-        off = switches(
-            connection
-        )  # an operator may have been first, and what is made since then must not be skipped
+        # Asked again: an operator may have been first, and what is made since then must not be skipped.
+        off = switches(connection)
         disabled &= _disabled(claimants, off)
         if look.is_ahead:
             self._latest.follow_back(connection, now)

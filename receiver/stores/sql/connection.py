@@ -10,6 +10,11 @@ Values = dict[str, object]
 """The values of a statement, by the names that stand in it after a colon."""
 
 
+def prefix_bounds(prefix: str) -> Values:
+    """Return the bounds of the keys that begin so: from `first` to below `above`. Every key is ASCII."""
+    return {"first": prefix, "above": prefix + "\x7f"}
+
+
 class SqlRows(Protocol):
     """The rows of a statement. Each is read when it is asked for."""
 

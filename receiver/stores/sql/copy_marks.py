@@ -1,18 +1,8 @@
 """Marks in a store that say of which store it is a copy, and how far: a copy removes only what a copy brought."""
 
 from receiver.stores.sql.connection import SqlConnection
+from receiver.stores.sql.marks import mark, set_mark
 from receiver.stores.sql.statements import copying as statements
-
-
-def mark(connection: SqlConnection, name: str) -> int | None:
-    """Return a number that a store keeps, None if it has none of this name."""
-    row = connection.execute(statements.MARK, {"name": name}).fetchone()
-    return None if row is None else int(row[0])
-
-
-def set_mark(connection: SqlConnection, name: str, value: int) -> None:
-    """Keep a number, inside a transaction."""
-    connection.execute(statements.SET_MARK, {"name": name, "value": value})
 
 
 def begin_copy(connection: SqlConnection, origin: int) -> None:

@@ -15,9 +15,10 @@ from receiver.core.batching import batches
 from receiver.errors import ConfigurationError, StoreRefused
 from receiver.stores.sql.compression import PLAIN, decoded
 from receiver.stores.sql.connection import SqlConnection, SqlDatabase, Values
-from receiver.stores.sql.copy_marks import begin_copy, foreign_table, mark, note_copied, set_mark
+from receiver.stores.sql.copy_marks import begin_copy, foreign_table, note_copied
 from receiver.stores.sql.dialect import Dialect
 from receiver.stores.sql.inserting import insert
+from receiver.stores.sql.marks import mark, set_mark
 from receiver.stores.sql.named_errors import NamedDatabase
 from receiver.stores.sql.statements import copying as statements
 from receiver.stores.sql.statements.copying import CopiedTable

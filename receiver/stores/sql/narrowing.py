@@ -12,7 +12,7 @@ SCAN_LIMIT = 10_000
 
 
 def among_few(
-    connection: SqlConnection, reads: Reads, wanted: DeliveryFilter, *, scan_limit: int = SCAN_LIMIT
+    connection: SqlConnection, reads: Reads, wanted: DeliveryFilter, *, scan_limit: int
 ) -> tuple[str, Values]:
     """Return a condition on `d` that all wanted deliveries of this moment meet, and its values; "" for none."""
     if wanted.text is not None:
@@ -28,7 +28,7 @@ def among_few(
 
 
 def among_few_work(
-    connection: SqlConnection, reads: Reads, wanted: WorkFilter, *, scan_limit: int = SCAN_LIMIT
+    connection: SqlConnection, reads: Reads, wanted: WorkFilter, *, scan_limit: int
 ) -> tuple[str, Values]:
     """Return the same for work items, called `w`."""
     if matches_no_handler(connection, reads, wanted):

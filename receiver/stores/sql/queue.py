@@ -27,7 +27,7 @@ from receiver.stores.sql.activity import PendingActivity, SettledBatch
 from receiver.stores.sql.connection import SqlConnection, SqlDatabase, Values, number
 from receiver.stores.sql.rows import delivery_or_reason, written_limits
 from receiver.stores.sql.schedules import SqlSchedules
-from receiver.stores.sql.settling import NotAllHeld
+from receiver.stores.sql.settling import LeaseLost
 from receiver.stores.sql.statements.columns import ROUTED
 from receiver.stores.sql.switches import switches
 from receiver.stores.sql.writes import Writes
@@ -97,7 +97,7 @@ class SqlQueue(SqlSchedules):
         now: datetime,
         steady: datetime | None = None,
     ) -> Sequence[WorkItem]:
-        """Claim what is due, after taking back what dead workers held."""
+        """Claim what is due, after taking back the leases of dead workers."""
         claims, steady = self._writes.claims, steady or now
 
         def write(connection: SqlConnection) -> Sequence[WorkItem]:
@@ -135,7 +135,7 @@ class SqlQueue(SqlSchedules):
     async def settle(
         self, settlements: Sequence[Settlement], followers: Sequence[FollowerClaim] = ()
     ) -> Sequence[bool]:
-        """Record attempts and move their work items where the worker still holds them."""
+        """Record attempts and move their work items where the worker still has the lease."""
         if not settlements:
             return [False] * len(followers)
 
@@ -143,15 +143,15 @@ class SqlQueue(SqlSchedules):
             try:
                 with self.database.transaction(connection):
                     batch, written = self._settle(connection, settlements, followers)
-                held, claimed = [True] * len(settlements), [True] * len(followers)
-            except NotAllHeld:  # rare; to find out which ones each time would take a third more time
+                leased, claimed = [True] * len(settlements), [True] * len(followers)
+            except LeaseLost:  # rare; to find out which ones each time would take a third more time
                 with self.database.transaction(connection):
-                    held, claimed = self._writes.settling.held(connection, settlements, followers)
+                    leased, claimed = self._writes.settling.still_leased(connection, settlements, followers)
                     batch, written = self._settle(
-                        connection, list(compress(settlements, held)), list(compress(followers, claimed))
+                        connection, list(compress(settlements, leased)), list(compress(followers, claimed))
                     )
             self._activity.committed(batch, written=written)
-            return [*held, *claimed]
+            return [*leased, *claimed]
 
         return await self.database.call(write)
 

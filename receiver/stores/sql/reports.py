@@ -17,15 +17,15 @@ from receiver.core.work import Backlog, HandlerReport, WorkDetail, WorkFilter, W
 from receiver.core.workers import WorkerReport
 from receiver.errors import StoreError, UnknownDelivery, UnknownRequest, UnknownWork
 from receiver.stores.prefixes import MAX_NAMED, candidates
-from receiver.stores.sql import narrowing, plans
+from receiver.stores.sql import plans
 from receiver.stores.sql.actions import ActionReports
 from receiver.stores.sql.compression import decoded
-from receiver.stores.sql.connection import SqlConnection, SqlDatabase, Values, number
+from receiver.stores.sql.connection import SqlConnection, SqlDatabase, Values, number, prefix_bounds
 from receiver.stores.sql.feed import FeedReports
 from receiver.stores.sql.headers import headers_of
 from receiver.stores.sql.jobs import NEWEST, JobReports
 from receiver.stores.sql.listing_pages import PageReports
-from receiver.stores.sql.narrowing import among_few, among_few_work
+from receiver.stores.sql.narrowing import SCAN_LIMIT, among_few, among_few_work
 from receiver.stores.sql.paging import start_reading
 from receiver.stores.sql.rows import attempt, delivery_summary, work_summary, worker_report
 from receiver.stores.sql.statements.reads import Reads
@@ -39,13 +39,7 @@ _SUMMARY_COLUMNS = 12
 class SqlReports(FeedReports, JobReports, ActionReports, PageReports):
     """A Reports, but for `changed` and `search_reach`, which each kind of database does in its own way."""
 
-    def __init__(
-        self,
-        database: SqlDatabase,
-        reads: Reads,
-        *,
-        narrow_limit: int = narrowing.SCAN_LIMIT,
-    ) -> None:
+    def __init__(self, database: SqlDatabase, reads: Reads, *, narrow_limit: int = SCAN_LIMIT) -> None:
         FeedReports.__init__(self, database, reads)
         JobReports.__init__(self, database, reads)
         ActionReports.__init__(self, database)
@@ -114,8 +108,7 @@ class SqlReports(FeedReports, JobReports, ActionReports, PageReports):
         def read(connection: SqlConnection) -> list[str]:
             if connection.execute(self._reads.deliveries.has_key, {"key": prefix}).fetchone():
                 return [prefix]
-            # Every key is ASCII, so this bound is above all that begin with the prefix.
-            bounds = {"first": prefix, "above": prefix + "\x7f", "rows": 2 * (MAX_NAMED + 1)}
+            bounds = prefix_bounds(prefix) | {"rows": 2 * (MAX_NAMED + 1)}
             return sorted({key for (key,) in connection.execute(self._reads.deliveries.keys_from, bounds)})
 
         keys = await self.database.call(read)
@@ -177,7 +170,7 @@ class SqlReports(FeedReports, JobReports, ActionReports, PageReports):
 
         found = await self.database.call(read)
         if found is None:
-            raise UnknownWork(f"there is no work item {work_id}")
+            raise UnknownWork(work_id)
         return found
 
     async def work_plan(self, wanted: WorkFilter) -> WorkPlan:
@@ -213,7 +206,7 @@ class SqlReports(FeedReports, JobReports, ActionReports, PageReports):
         rows = await self._page(self._reads.quarantine.request, {"id": request_id})
         for received_at, reason, detail, key, headers, body in rows:
             return Quarantined(from_micros(received_at), reason, detail, key, headers_of(headers), body)
-        raise UnknownRequest(f"there is no request {request_id} in quarantine")
+        raise UnknownRequest(request_id)
 
     async def handlers(self, *, count_done: bool = True) -> Sequence[HandlerReport]:
         """Return every handler that has work items, a switch or a schedule."""

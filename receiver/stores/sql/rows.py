@@ -8,6 +8,7 @@ from pydantic_core import from_json, to_json
 
 from receiver.core.clock import from_micros
 from receiver.core.deliveries import Delivery, DeliverySummary, StoredDelivery
+from receiver.core.search import Texts, texts_of
 from receiver.core.types import AttemptOutcome, DeliveryState, HandlerName, Origin, Trigger, WorkState
 from receiver.core.work import Attempt, LaneHead, WorkSummary
 from receiver.core.workers import HandlerLimits, WorkerReport, WorkerSign
@@ -37,6 +38,14 @@ def delivery_or_reason(row: Sequence[Any]) -> StoredDelivery:
         return stored_delivery((*others, b"", PLAIN))._replace(unreadable=str(exc))
 
 
+def stored_texts(seq: int, body: bytes | str, coding: int) -> Texts:
+    """Read the words of a body; none if it is damaged, which is an error for its readers only."""
+    try:
+        return texts_of(decoded(body, coding, key=str(seq)))
+    except StoreError:
+        return Texts()
+
+
 def delivery_summary(row: tuple[Any, ...]) -> DeliverySummary:
     """Read the columns `SUMMARY` of `statements.deliveries`."""
     seq, key, kind, job_id, webhook_id, success, received_at, size, duplicates, state, origin, pruned = row
@@ -58,10 +67,8 @@ def delivery_summary(row: tuple[Any, ...]) -> DeliverySummary:
 
 def work_summary(row: tuple[Any, ...]) -> WorkSummary:
     """Read the columns that `WorkStatements` selects of a work item."""
-    work_id, key, kind, job_id, received_at, handler, state, attempts, lane, due_at, last_error, note, *of_lane = (
-        row
-    )
-    heads, head_id, head_state, head_ended_at = of_lane
+    work_id, key, kind, job_id, received_at, handler, state, attempts, lane, *others = row
+    due_at, last_error, note, heads, head_id, head_state, head_ended_at = others
     ended_at = None if head_ended_at is None else from_micros(head_ended_at)
     return WorkSummary(
         id=work_id,

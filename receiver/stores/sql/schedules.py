@@ -8,7 +8,7 @@ from receiver.core.clock import from_micros, to_micros
 from receiver.core.schedules import FORGOTTEN_AFTER, KEPT_RUNS, PlannedRun, RunOutcome, counts_still, run_keys
 from receiver.core.types import HandlerName, HandlerSwitch, Trigger
 from receiver.core.work import NewWork
-from receiver.stores.sql.connection import SqlConnection, SqlDatabase, Values, number
+from receiver.stores.sql.connection import SqlConnection, SqlDatabase, Values, number, prefix_bounds
 from receiver.stores.sql.maintenance import remove_deliveries
 from receiver.stores.sql.statements import schedules as statements
 from receiver.stores.sql.switches import switches
@@ -73,7 +73,8 @@ class SqlSchedules:
             return RunOutcome.TAKEN
         if switches(connection).get(run.handler) is HandlerSwitch.DISABLED:
             return RunOutcome.DISABLED
-        if number(connection, statements.UNFINISHED, {**_bounds(run.handler), "handler": run.handler}):
+        runs = prefix_bounds(run_keys(run.handler))
+        if number(connection, statements.UNFINISHED, runs | {"handler": run.handler}):
             return RunOutcome.UNFINISHED
         seq = self._writes.insert_delivery(connection, run.delivery)
         if seq is None:
@@ -84,7 +85,7 @@ class SqlSchedules:
 
     def _remove_old(self, connection: SqlConnection, handler: HandlerName) -> None:
         """Remove ended runs beyond the last ones. Somebody may have asked for a retry of one meanwhile."""
-        values: Values = {**_bounds(handler), "kept": KEPT_RUNS}
+        values = prefix_bounds(run_keys(handler)) | {"kept": KEPT_RUNS}
         old = _seqs(connection, values)
         if not old:
             return
@@ -105,8 +106,3 @@ def _noted(connection: SqlConnection, planned: PlannedRun) -> datetime | None:
 
 def _seqs(connection: SqlConnection, values: Values) -> set[int]:
     return {seq for (seq,) in connection.execute(statements.TOO_MANY, values)}
-
-
-def _bounds(handler: HandlerName) -> Values:
-    first = run_keys(handler)
-    return {"first": first, "above": first + "\x7f"}

@@ -15,7 +15,7 @@ from receiver.stores.sql.locks import Locks
 from receiver.stores.sql.moments import LatestMoment
 
 
-class NotAllHeld(Exception):
+class LeaseLost(Exception):
     """The worker has lost the lease of an item whose attempt it ends."""
 
 
@@ -62,7 +62,7 @@ class SettlingAlgorithm:
     ) -> SettledBatch:
         """Record these attempts, at least one, claim the followers, and return what is to be counted.
 
-        Raises NotAllHeld if a worker has lost an item, so that the transaction is undone.
+        Raises LeaseLost if one of them is no longer its worker's, so that the transaction is undone.
         """
         in_lanes = [one.work_id for one in settlements if one.in_lane]
         self._lock_lanes(connection, in_lanes)
@@ -70,7 +70,7 @@ class SettlingAlgorithm:
         others = [one for one in settlements if one.state is not WorkState.DONE]
         behind = {one.behind for one in settlements if one.behind is not None} | {one.behind for one in followers}
         if not behind.issubset([one.work_id for one in done]):
-            raise NotAllHeld
+            raise LeaseLost
         self._finish(connection, [one for one in done if one.behind is None])
         if behind:
             self._finish_followers(connection, [one.work_id for one in done if one.behind is not None])
@@ -85,10 +85,10 @@ class SettlingAlgorithm:
         self._insert_attempts(connection, rows)
         return SettledBatch([one.handler for one in settled], rows, to_micros(now), successes=len(done))
 
-    def held(
+    def still_leased(
         self, connection: SqlConnection, settlements: Sequence[Settlement], followers: Sequence[FollowerClaim]
     ) -> tuple[list[bool], list[bool]]:
-        """Tell for each whether its worker still holds the item, or what it follows, until the transaction ends.
+        """Tell for each whether its worker still has its lease, or may run it next, until the transaction ends.
 
         Of an attempt that ended twice only the first end counts.
         """
@@ -103,11 +103,11 @@ class SettlingAlgorithm:
         def follows(one: Settlement | FollowerClaim) -> bool:
             return one.behind in ended and one.work_id in left
 
-        held = []
+        leased = []
         for one in settlements:
-            holds = holders.get(one.work_id) == [one.worker, one.attempt.number]
-            held.append(holds if one.behind is None else follows(one))
-            if held[-1]:
+            holds_lease = holders.get(one.work_id) == [one.worker, one.attempt.number]
+            leased.append(holds_lease if one.behind is None else follows(one))
+            if leased[-1]:
                 holders.pop(one.work_id, None)
                 left.discard(one.work_id)
                 ended |= {one.work_id} if one.state is WorkState.DONE else set()
@@ -115,7 +115,7 @@ class SettlingAlgorithm:
         for follower in followers:
             claimed.append(follows(follower))
             left.discard(follower.work_id)
-        return held, claimed
+        return leased, claimed
 
     def promote(self, connection: SqlConnection, work_ids: Sequence[int], now: datetime) -> None:
         """Make due what comes next in the lanes of these items, where no other item heads the lane.
@@ -174,7 +174,7 @@ def _claims_of(others: Sequence[Settlement]) -> list[FollowerClaim]:
 
 def _require(moved: int, expected: int) -> None:
     if moved != expected:
-        raise NotAllHeld
+        raise LeaseLost
 
 
 def _row(one: Settlement) -> tuple[object, ...]:

@@ -162,7 +162,7 @@ def _shared_values(one: NewWork, lease: Lease | None, now: datetime) -> Mapping[
         "due_at": to_micros(one.due_at or now),
         "lease_until": None if lease is None else to_micros(lease.until),
         "worker": None if lease is None else lease.worker,
-        "recheck_at": None if hold is None else to_micros(hold.look_at),
+        "recheck_at": None if hold is None else to_micros(hold.check_at),
         "hold_until": None if hold is None else to_micros(hold.until),
         "note": None if hold is None else hold.note,
     }

@@ -12,7 +12,7 @@ from pathlib import Path
 from receiver.core.clock import from_micros, to_micros
 from receiver.errors import ConfigurationError, StoreError, StoreRefused
 from receiver.stores.sql.compression import PLAIN, decoded
-from receiver.stores.sqlite.body_files import body_files, files_of, held_files
+from receiver.stores.sqlite.body_files import body_files, files_of, opened_files
 from receiver.stores.sqlite.companions import require_no_companion
 from receiver.stores.sqlite.database import DAMAGED_STORE, file_at, file_uri, same_file, translated
 from receiver.stores.sqlite.files import require_store
@@ -174,7 +174,7 @@ def _copy(source: Path, mode: str, copy: Path, target: Path, advance: Callable[[
 
     with (
         _reading(source, mode) as reader,
-        held_files(source) as body_of,
+        opened_files(source) as body_of,
         closing(sqlite3.connect(copy, isolation_level=None)) as writer,
     ):
         try:

@@ -62,22 +62,22 @@ def body_files(database: Path) -> Sequence[Path]:
 
 
 @contextmanager
-def held_files(database: Path) -> Iterator[Callable[[bytes], bytes | str]]:
+def opened_files(database: Path) -> Iterator[Callable[[bytes], bytes | str]]:
     """Read bodies by their places for as long as the block lasts, also from files that others remove meanwhile.
 
     Raises StoreError if there are more files than a process may have open.
     """
     resolved = database.resolve()
     with ExitStack() as stack:
-        held: dict[Path, int] = {}
+        opened: dict[Path, int] = {}
         for path in body_files(resolved):
             with suppress(FileNotFoundError):  # removed meanwhile, because nothing was in it
-                held[path] = _opened(path)
-                stack.callback(os.close, held[path])
+                opened[path] = _opened(path)
+                stack.callback(os.close, opened[path])
 
         def body_of(place: bytes) -> bytes | str:
             path = path_of(resolved, place[: _NAME.size])
-            return _read(held[path], path, place) if path in held else body_at(resolved, place)
+            return _read(opened[path], path, place) if path in opened else body_at(resolved, place)
 
         yield body_of
 

@@ -80,7 +80,7 @@ class SqliteControls(SqlControls):
                 if stored and not same_body(connection, stored[delivery.key], delivery):
                     return Receipt(delivery.key, AppendOutcome.CONFLICT)
                 if connection.execute(FREE_REQUEST, {"id": request_id}).rowcount == 0:
-                    raise UnknownRequest(f"there is no request {request_id} in quarantine")
+                    raise UnknownRequest(request_id)
                 (receipt,) = insert_deliveries(connection, self._keys, [delivery])
             return receipt
 

@@ -3,6 +3,8 @@
 from typing import Any
 
 from receiver.stores.sql.connection import SqlDatabase, number
+from receiver.stores.sql.marks import set_mark
+from receiver.stores.sql.statements.deliveries import LAST_DELIVERY
 from receiver.stores.sql.statements.job_rows import COUNT_NEXT
 from receiver.stores.sqlite.dialect import DIALECT
 from receiver.stores.sqlite.statements import copying as statements
@@ -25,11 +27,11 @@ class SqliteCopySide:
 
     def finish(self, connection: Any) -> None:
         """Make the index of keys, the rows of jobs and the counts of arrivals from the deliveries."""
-        last = number(connection, statements.LAST_SEQ, {})
+        last = number(connection, LAST_DELIVERY, {})
         for statement in (statements.NO_KEYS, statements.ADD_KEYS, statements.NO_JOBS, statements.NO_MINUTES):
             connection.execute(statement)
         for statement in (job_rows.ADD_NEXT, COUNT_NEXT):
             connection.execute(statement, {"after": 0, "through": last})
         for name in ("keyed", "summed"):
-            connection.execute(statements.SET_MARK, {"name": name, "value": last})
+            set_mark(connection, name, last)
         connection.execute(delivery_keys.NOTE_MOVING, {"moving": 0, "place": 0, "part": 0})

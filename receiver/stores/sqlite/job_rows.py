@@ -20,16 +20,15 @@ _MOST = 1_024
 class JobRows:
     """Keeps the rows inside the transactions of one connection that store deliveries."""
 
-    def __init__(self, *, behind: int = BEHIND) -> None:
-        self._behind = behind
+    def __init__(self) -> None:
         self._summed = 0  # too high after an error, so that the rows follow a little later
 
     def follow(self, connection: sqlite3.Connection, last_seq: int) -> None:
         """Bring the rows up to a delivery that is stored, or nearer to it, when it is time."""
-        if last_seq - self._summed < self._behind:
+        if last_seq - self._summed < BEHIND:
             return
         self._summed = number(connection, SUMMED, {})  # another process may have moved it
-        if last_seq - self._summed < self._behind:
+        if last_seq - self._summed < BEHIND:
             return
         bounds = {"after": self._summed, "through": min(last_seq, self._summed + _MOST)}
         for statement in (statements.REMOVE_OF_NEXT, statements.ADD_NEXT, statements.ADVANCE_SUMMED):

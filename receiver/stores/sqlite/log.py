@@ -9,7 +9,7 @@ from receiver.core.clock import to_micros
 from receiver.core.deliveries import Delivery, Receipt
 from receiver.core.grouped_log import GroupedLog
 from receiver.core.ports.log import LogItem, Probe, Write
-from receiver.core.quarantine import Quarantined
+from receiver.core.quarantine import Quarantined, conflict
 from receiver.core.types import AppendOutcome, DeliveryKey
 from receiver.errors import StoreError, StoreRefused
 from receiver.stores.sql.compression import BESIDE, PLAIN, decoded
@@ -183,19 +183,8 @@ def _count_again(connection: sqlite3.Connection, seq: int, delivery: Delivery) -
         is_same = True
     if is_same:
         return Receipt(delivery.key, AppendOutcome.DUPLICATE)
-    stored = "a delivery with this key and another body was stored before"
     unreadable = "a delivery with this key was stored before, and its body cannot be read now"
-    _quarantine(
-        connection,
-        Quarantined(
-            received_at=delivery.received_at,
-            reason="conflict",
-            detail=unreadable if is_same is None else stored,
-            key=delivery.key,
-            headers=delivery.headers,
-            body=delivery.body,
-        ),
-    )
+    _quarantine(connection, conflict(delivery, unreadable) if is_same is None else conflict(delivery))
     return Receipt(delivery.key, AppendOutcome.CONFLICT)
 
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from receiver.core.clock import to_micros
 from receiver.core.types import WorkerId
 from receiver.core.workers import WorkerSign
+from receiver.stores.sql.marks import set_mark
 from receiver.stores.sql.queue import SqlQueue
 from receiver.stores.sqlite.database import Database, data_version
 from receiver.stores.sqlite.dialect import WRITES
@@ -68,10 +69,10 @@ class SqliteQueue(SqlQueue):
             if known == file:
                 return None if since is None else int(since)
             with self.database.transaction(connection):
-                connection.execute(leases.NOTE_LOCKS_FILE, {"file": file})
+                set_mark(connection, "locks_file", file)
                 if known is None:
                     return None
-                connection.execute(leases.NOTE_LOCKS_FILE_SINCE, {"since": now})
+                set_mark(connection, "locks_file_since", now)
             return now
 
         since = await self.database.call(work)

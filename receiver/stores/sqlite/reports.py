@@ -13,7 +13,7 @@ from receiver.core.types import WorkerId
 from receiver.core.work import StoreFacts
 from receiver.core.workers import WorkerReport
 from receiver.errors import StoreError
-from receiver.stores.sql import narrowing
+from receiver.stores.sql.narrowing import SCAN_LIMIT
 from receiver.stores.sql.reports import SqlReports
 from receiver.stores.sqlite.body_files import body_files
 from receiver.stores.sqlite.database import Database, data_version, file_at, same_file
@@ -31,12 +31,7 @@ class SqliteReports(SqlReports):
     """A Reports."""
 
     def __init__(
-        self,
-        database: Database,
-        path: Path,
-        living: LivingWorkers,
-        *,
-        narrow_limit: int = narrowing.SCAN_LIMIT,
+        self, database: Database, path: Path, living: LivingWorkers, *, narrow_limit: int = SCAN_LIMIT
     ) -> None:
         super().__init__(database, READS, narrow_limit=narrow_limit)
         self._path = path

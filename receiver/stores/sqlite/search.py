@@ -8,9 +8,9 @@ from contextlib import closing
 from receiver.core.batching import BatchSize
 from receiver.core.clock import from_micros
 from receiver.core.search import SearchReach, Texts, texts_of
-from receiver.errors import StoreError
-from receiver.stores.sql.compression import decoded
 from receiver.stores.sql.connection import number
+from receiver.stores.sql.rows import stored_texts
+from receiver.stores.sql.statements.columns import INDEXED
 from receiver.stores.sqlite.database import Database
 from receiver.stores.sqlite.dialect import require_module
 from receiver.stores.sqlite.statements import search as statements
@@ -37,7 +37,7 @@ class SqliteSearch:
         """Index the next deliveries, and return how many there were."""
 
         def write(connection: sqlite3.Connection) -> int:
-            after = number(connection, statements.INDEXED, {})
+            after = number(connection, INDEXED, {})
             rows = _read(connection, after, limit, max_bytes)
             if not rows:
                 return 0
@@ -76,15 +76,8 @@ def _read(connection: sqlite3.Connection, after: int, limit: int, max_bytes: int
     taken = BatchSize(limit, max_bytes)
     with closing(connection.execute(statements.UNINDEXED, (after, limit))) as cursor:
         for seq, body, coding in cursor:
-            rows.append((seq, _texts(seq, body, coding)))
+            rows.append((seq, stored_texts(seq, body, coding)))
             taken.add(len(body))
             if taken.is_full:
                 break
     return rows
-
-
-def _texts(seq: int, body: bytes | str, coding: int) -> Texts:
-    try:
-        return texts_of(decoded(body, coding, key=str(seq)))
-    except StoreError:
-        return Texts()  # a damaged body is an error for its readers only

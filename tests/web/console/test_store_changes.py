@@ -245,7 +245,7 @@ class SeparateReaders(MemoryStore):
 
     @asynccontextmanager
     async def reports(self) -> AsyncIterator[MemoryReports]:  # type: ignore[override]
-        yield MemoryReports(self.state)
+        yield MemoryReports()
 
 
 async def test_a_slow_page_does_not_hold_up_the_others() -> None:

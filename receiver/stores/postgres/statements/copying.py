@@ -3,8 +3,6 @@
 # Without a number that was given, the first one is 1.
 CONTINUE_BEHIND = "SELECT setval(pg_get_serial_sequence(:table, :column), greatest(:last, 1), :last > 0)"
 
-LAST_SEQ = "SELECT coalesce(max(seq), 0) FROM deliveries"
-
 NO_JOBS = "DELETE FROM jobs"
 
 NO_MINUTES = "DELETE FROM arrival_minutes"

@@ -1,11 +1,11 @@
 """The SQL of the index of words."""
 
+from receiver.stores.sql.statements.columns import INDEXED
+
 # The table is always there: a worker need not be allowed to make one.
 EXISTS = "SELECT count(*) FROM marks WHERE name = 'searched'"
 
 CREATE = "INSERT INTO marks (name, value) VALUES ('searched', 1) ON CONFLICT (name) DO NOTHING"
-
-INDEXED = "SELECT value FROM marks WHERE name = 'indexed'"
 
 ADVANCE_INDEXED = "UPDATE marks SET value = :last WHERE name = 'indexed' AND value = :after"
 

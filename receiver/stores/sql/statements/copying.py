@@ -4,6 +4,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from receiver.stores.sql.dialect import Dialect
+from receiver.stores.sql.statements.columns import ROUTED
+from receiver.stores.sql.statements.deliveries import LAST_DELIVERY
+from receiver.stores.sql.statements.work import LAST_WORK
 
 
 @dataclass(frozen=True)
@@ -60,61 +63,26 @@ class CopiedTable:
         return f"DELETE FROM {self.name} WHERE {' AND '.join(f'{one} = :{one}' for one in self.key)}"
 
 
+def _table(name: str, key: str, others: str) -> CopiedTable:
+    """Return a table by its columns, which are written with blanks between them."""
+    return CopiedTable(name, tuple(key.split()), tuple(others.split()))
+
+
 COPIED = (
-    CopiedTable(
-        "deliveries",
-        ("seq",),
-        (
-            *("key", "type", "job_id", "webhook_id", "success", "received_at", "size", "duplicates"),
-            *("origin", "pruned_at"),
-        ),
-    ),
-    CopiedTable("bodies", ("seq",), ("headers", "body", "coding")),
-    CopiedTable("quarantine", ("id",), ("received_at", "reason", "detail", "key", "headers", "body")),
-    CopiedTable("handlers", ("name",), ("switch", "paced_until")),
-    CopiedTable(
+    _table("deliveries", "seq", "key type job_id webhook_id success received_at size duplicates origin pruned_at"),
+    _table("bodies", "seq", "headers body coding"),
+    _table("quarantine", "id", "received_at reason detail key headers body"),
+    _table("handlers", "name", "switch paced_until"),
+    _table(
         "work_items",
-        ("id",),
-        (
-            *("delivery_seq", "handler", "state", "attempts", "uncounted", "lost", "deaths", "suspect", "started"),
-            *(
-                "trigger",
-                "due_at",
-                "lease_until",
-                "recheck_at",
-                "hold_until",
-                "worker",
-                "lane",
-                "note",
-                "last_error",
-                "action_id",
-            ),
-        ),
+        "id",
+        "delivery_seq handler state attempts uncounted lost deaths suspect started trigger due_at lease_until "
+        "recheck_at hold_until worker lane note last_error action_id",
     ),
-    CopiedTable(
-        "attempts",
-        ("work_id", "number"),
-        ("trigger", "started_at", "ended_at", "outcome", "error", "traceback", "overdue"),
-    ),
-    CopiedTable(
-        "actions",
-        ("id",),
-        (
-            "actor",
-            "verb",
-            "about",
-            "choice",
-            "planned",
-            "seen",
-            "changed",
-            "began_at",
-            "seen_at",
-            "ended_at",
-            "error",
-        ),
-    ),
-    CopiedTable("schedules", ("handler",), ("schedule", "next_at")),
-    CopiedTable("once_keys", ("handler", "key"), ("asked_at", "expires_at")),
+    _table("attempts", "work_id number", "trigger started_at ended_at outcome error traceback overdue"),
+    _table("actions", "id", "actor verb about choice planned seen changed began_at seen_at ended_at error"),
+    _table("schedules", "handler", "schedule next_at"),
+    _table("once_keys", "handler key", "asked_at expires_at"),
 )
 """`heads_lane` is left to `HEADS`: no lane may have two heads, and pages are read at different times."""
 
@@ -128,10 +96,9 @@ SELECT
     (SELECT count(*) FROM work_items), (SELECT count(*) FROM quarantine)
 """
 
-LAST_GIVEN = """
+LAST_GIVEN = f"""
 SELECT
-    (SELECT coalesce(max(seq), 0) FROM deliveries), (SELECT value FROM marks WHERE name = 'routed'),
-    (SELECT coalesce(max(id), 0) FROM work_items), (SELECT coalesce(max(id), 0) FROM quarantine),
+    ({LAST_DELIVERY}), ({ROUTED}), ({LAST_WORK}), (SELECT coalesce(max(id), 0) FROM quarantine),
     (
         SELECT coalesce(max(last), 0) FROM (
             SELECT max(id) AS last FROM actions UNION ALL
@@ -147,7 +114,7 @@ def set_heads(dialect: Dialect) -> str:
     return f"UPDATE work_items SET heads_lane = 1 WHERE {dialect.among('id', 'ids')}"
 
 
-KEYS = CopiedTable("deliveries", ("seq",), ("key",))
+KEYS = _table("deliveries", "seq", "key")
 """What tells one delivery from another."""
 
 COPIED_FROM = "copied_from"
@@ -168,9 +135,3 @@ BEHIND_COPIED = " UNION ALL ".join(
     """
     for table, column in _NUMBERED.items()
 )
-
-MARK = "SELECT value FROM marks WHERE name = :name"
-
-SET_MARK = """
-INSERT INTO marks (name, value) VALUES (:name, :value) ON CONFLICT (name) DO UPDATE SET value = excluded.value
-"""

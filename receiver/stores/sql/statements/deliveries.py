@@ -24,13 +24,14 @@ _INDEXES = {
 INDEXED = frozenset(_INDEXES)
 """The states of work items that have an index: all but DONE."""
 
-_ITS_WORK = "SELECT 1 FROM work_items AS w WHERE w.delivery_seq = d.seq"
+ITS_WORK = "SELECT 1 FROM work_items AS w WHERE w.delivery_seq = d.seq"
+"""The work items of a delivery `d`; conditions on `w` follow."""
 
 STATE = f"""
 CASE
     WHEN d.seq > ({ROUTED}) THEN '{DeliveryState.NEW}'
-    WHEN EXISTS ({_ITS_WORK} AND {in_states(OPEN, "w.state")} {ONE_BY_ONE}) THEN '{DeliveryState.WORKING}'
-    WHEN EXISTS ({_ITS_WORK} AND w.state = '{WorkState.DEAD}' {ONE_BY_ONE}) THEN '{DeliveryState.DEAD}'
+    WHEN EXISTS ({ITS_WORK} AND {in_states(OPEN, "w.state")} {ONE_BY_ONE}) THEN '{DeliveryState.WORKING}'
+    WHEN EXISTS ({ITS_WORK} AND w.state = '{WorkState.DEAD}' {ONE_BY_ONE}) THEN '{DeliveryState.DEAD}'
     ELSE '{DeliveryState.DONE}'
 END
 """

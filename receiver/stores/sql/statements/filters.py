@@ -16,6 +16,7 @@ from receiver.stores.sql.statements.columns import ONE_BY_ONE, ROUTED, in_states
 from receiver.stores.sql.statements.deliveries import (
     FAILED,
     INDEXED,
+    ITS_WORK,
     LAST_DELIVERY,
     MONITOR_CHECK,
     NEW_SEQS,
@@ -28,8 +29,6 @@ from receiver.stores.sql.statements.work import LAST_WORK, QuarantineStatements,
 
 _Condition = tuple[str, str, object]
 """A condition, and the name and value of its only placeholder."""
-
-_ITS_WORK = "SELECT 1 FROM work_items AS w WHERE w.delivery_seq = d.seq"
 
 _ITS_DELIVERY = "SELECT 1 FROM deliveries AS d WHERE d.seq = w.delivery_seq"
 
@@ -63,8 +62,8 @@ class Filters:
             DeliveryState.NEW: f"AND d.seq > ({ROUTED})",
             DeliveryState.WORKING: f"{routed} AND d.seq IN ({open_seqs(dialect)})",
             DeliveryState.DEAD: f"{routed} AND d.seq IN ({self._deliveries.dead_seqs}) "
-            f"AND NOT EXISTS ({_ITS_WORK} AND NOT {in_states(ENDED, 'w.state')})",
-            DeliveryState.DONE: f"{routed} AND NOT EXISTS ({_ITS_WORK} AND NOT {in_states(peaceful, 'w.state')})",
+            f"AND NOT EXISTS ({ITS_WORK} AND NOT {in_states(ENDED, 'w.state')})",
+            DeliveryState.DONE: f"{routed} AND NOT EXISTS ({ITS_WORK} AND NOT {in_states(peaceful, 'w.state')})",
         }
 
     def delivery_listing(
@@ -160,7 +159,7 @@ class Filters:
         """
         conditions = self._of_delivery(wanted) + self._of_its_words(wanted)
         if glob_list(wanted.handler) == ("*",) and not wanted.failed:
-            conditions.append((f"AND EXISTS ({_ITS_WORK})", "handler", "*"))
+            conditions.append((f"AND EXISTS ({ITS_WORK})", "handler", "*"))
         elif wanted.handler is not None or wanted.failed:
             matching = f"SELECT w.delivery_seq FROM work_items AS w WHERE {self._work_condition(wanted)}"
             conditions += self._with_handlers(f"AND d.seq IN ({matching})", wanted)
@@ -228,7 +227,7 @@ class Filters:
     def _of_its_work(self, wanted: DeliveryFilter, one_by_one: str = "") -> list[_Condition]:
         if wanted.handler is None and not wanted.failed:
             return []
-        its_work = f"{_ITS_WORK} AND {self._work_condition(wanted)} {one_by_one}"
+        its_work = f"{ITS_WORK} AND {self._work_condition(wanted)} {one_by_one}"
         return self._with_handlers(f"AND EXISTS ({its_work})", wanted)
 
     def _of_its_words(self, wanted: DeliveryFilter) -> list[_Condition]:

@@ -5,6 +5,7 @@
 
 from receiver.core.work_states import OPEN
 from receiver.stores.sql.statements.columns import ROUTED, in_states
+from receiver.stores.sql.statements.deliveries import ITS_WORK
 
 NOTED = "SELECT schedule, next_at FROM schedules WHERE handler = :handler"
 
@@ -22,18 +23,13 @@ NAME_HANDLER = "INSERT INTO handlers (name) VALUES (:handler) ON CONFLICT (name)
 TAKE = "UPDATE schedules SET next_at = :next_at WHERE handler = :handler AND next_at = :noted"
 
 _RUNS = "FROM deliveries AS d WHERE d.origin = 'schedule' AND d.key >= :first AND d.key < :above"
-_UNFINISHED = f"SELECT 1 FROM work_items AS w WHERE w.delivery_seq = d.seq AND {in_states(OPEN, 'w.state')}"
+_OPEN_WORK = f"{ITS_WORK} AND {in_states(OPEN, 'w.state')}"
 
-UNFINISHED = f"""
-SELECT count(*) {_RUNS} AND EXISTS (
-    SELECT 1 FROM work_items AS w
-    WHERE w.delivery_seq = d.seq AND w.handler = :handler AND {in_states(OPEN, "w.state")}
-)
-"""
+UNFINISHED = f"SELECT count(*) {_RUNS} AND EXISTS ({_OPEN_WORK} AND w.handler = :handler)"
 
 # A delivery that is not routed yet is new to readers, whatever became of its work.
 TOO_MANY = f"""
-SELECT d.seq {_RUNS} AND d.seq <= ({ROUTED}) AND NOT EXISTS ({_UNFINISHED})
+SELECT d.seq {_RUNS} AND d.seq <= ({ROUTED}) AND NOT EXISTS ({_OPEN_WORK})
 ORDER BY d.key DESC LIMIT 100 OFFSET :kept
 """
 """Ended runs beyond the last ones. A store that has more of them than one statement takes loses the rest later."""

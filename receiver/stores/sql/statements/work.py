@@ -1,5 +1,6 @@
 """The SQL that reads work items, handlers, health and quarantine."""
 
+from receiver.core.work import LATENCY_ITEMS
 from receiver.core.work_states import RUN_ENDS, SKIPPABLE
 from receiver.stores.sql.dialect import Dialect
 from receiver.stores.sql.statements.columns import ROUTED, in_states
@@ -74,7 +75,7 @@ class HealthStatements:
         SELECT a.ended_at - a.started_at
         FROM (
             SELECT id FROM work_items
-            WHERE handler = :handler AND {in_states(RUN_ENDS)} ORDER BY id DESC LIMIT 100
+            WHERE handler = :handler AND {in_states(RUN_ENDS)} ORDER BY id DESC LIMIT {LATENCY_ITEMS}
         ) AS w
         JOIN attempts AS a ON a.work_id = w.id
         WHERE a.started_at IS NOT NULL ORDER BY 1

@@ -1,4 +1,4 @@
-"""The SQL that claims work items, and takes back what dead workers held."""
+"""The SQL that claims work items, and takes back the leases of dead workers."""
 
 from receiver.core.rules import SUSPECT_LOSSES
 from receiver.core.work_states import SKIPPABLE

@@ -1,24 +1,17 @@
 """The SQL of those who hold a lease."""
 
-MARK_STARTED = """
-UPDATE work_items SET started = 1
-WHERE id IN (SELECT value FROM json_each(:ids)) AND worker = :worker AND state = 'running'
-"""
+_LEASED = "id IN (SELECT value FROM json_each(:ids)) AND worker = :worker AND state = 'running'"
 
-CLEAR_STARTED = """
-UPDATE work_items SET started = 0
-WHERE id IN (SELECT value FROM json_each(:ids)) AND worker = :worker AND state = 'running'
-"""
+MARK_STARTED = f"UPDATE work_items SET started = 1 WHERE {_LEASED}"
 
-RENEW = """
-UPDATE work_items SET lease_until = :until
-WHERE id IN (SELECT value FROM json_each(:ids)) AND worker = :worker AND state = 'running'
-"""
+CLEAR_STARTED = f"UPDATE work_items SET started = 0 WHERE {_LEASED}"
 
-RELEASE_LEASES = """
+RENEW = f"UPDATE work_items SET lease_until = :until WHERE {_LEASED}"
+
+RELEASE_LEASES = f"""
 UPDATE work_items SET
     state = 'waiting', due_at = :now, lease_until = NULL, worker = NULL, started = 0, attempts = attempts - 1
-WHERE id IN (SELECT value FROM json_each(:ids)) AND worker = :worker AND state = 'running'
+WHERE {_LEASED}
 """
 
 HOLDERS = "SELECT DISTINCT worker FROM work_items WHERE state = 'running' AND worker IS NOT NULL"
@@ -28,16 +21,6 @@ LOCKS_FILE = """
 SELECT
     (SELECT value FROM marks WHERE name = 'locks_file') AS file,
     (SELECT value FROM marks WHERE name = 'locks_file_since') AS since
-"""
-
-NOTE_LOCKS_FILE = """
-INSERT INTO marks (name, value) VALUES ('locks_file', :file)
-ON CONFLICT (name) DO UPDATE SET value = excluded.value
-"""
-
-NOTE_LOCKS_FILE_SINCE = """
-INSERT INTO marks (name, value) VALUES ('locks_file_since', :since)
-ON CONFLICT (name) DO UPDATE SET value = excluded.value
 """
 
 # That nobody has the lease says for certain that its worker has died.

@@ -1,5 +1,6 @@
 """The SQL of the index of words, in SQLite's own full text search (FTS5)."""
 
+from receiver.stores.sql.statements.columns import INDEXED
 from receiver.stores.sqlite.statements.body_files import BODY
 
 # The words come in small letters and without accents (`core.search`), so that every store finds the same.
@@ -18,8 +19,6 @@ END
 EXISTS = "SELECT count(*) FROM sqlite_master WHERE name = 'words'"
 
 HAS_MODULE = "SELECT count(*) FROM pragma_module_list WHERE name = 'fts5'"
-
-INDEXED = "SELECT value FROM marks WHERE name = 'indexed'"
 
 ADVANCE_INDEXED = "UPDATE marks SET value = ? WHERE name = 'indexed' AND value = ?"
 
