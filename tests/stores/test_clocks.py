@@ -9,6 +9,7 @@ from receiver.core.rules import MIN_SET_BACK
 from receiver.core.types import HandlerSwitch
 from receiver.core.work import Hold
 from tests.stores.opened import (
+    AFTER,
     DAY,
     EVERYTHING,
     HELD,
@@ -99,6 +100,28 @@ async def test_what_was_due_is_due_still(opened: Opened) -> None:
     ids = await opened.items(3)
 
     assert await opened.claimed(now=-DAY) == ids
+
+
+async def test_what_has_become_due_while_the_clock_was_ahead_is_due_still(opened: Opened) -> None:
+    """A lease was returned, a hold has ended and an attempt was lost, and nothing else has happened since."""
+    returned, lost = await opened.items(2, claim=True)
+    hold = Hold(after_noon(SECOND), after_noon(HOUR))
+    (held,) = await opened.items(1, hold=hold)
+    (held_in_lane,) = await opened.items(1, hold=hold, lane="a")
+
+    await opened.queue.release_leases([returned], A, now=after_noon(DAY))
+    assert await claimed(opened, now=NOTHING, steady=SECOND) == [returned]
+    await opened.queue.release(held, now=after_noon(2 * DAY), note="")
+    assert await claimed(opened, now=NOTHING, steady=SECOND) == [held]
+    await opened.queue.release(held_in_lane, now=after_noon(3 * DAY), note="")
+    assert await claimed(opened, now=NOTHING, steady=SECOND) == [held_in_lane]
+    for work_id in (returned, held, held_in_lane):
+        await opened.settle(ended(work_id, worker=B, at=SECOND))
+    lease = Lease(B, after_noon(2 * LEASE))
+    unwanted = [HandlerClaim(ONE, most=0)]
+    await opened.other.claim(unwanted, EVERYTHING, lease=lease, now=after_noon(4 * DAY), steady=AFTER)
+    assert await opened.states(lost) == [WAITING]
+    assert await claimed(opened, now=NOTHING, steady=LEASE + SECOND) == [lost]
 
 
 @pytest.mark.parametrize("behind", [SECOND, MIN_SET_BACK - SECOND])

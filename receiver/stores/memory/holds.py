@@ -52,6 +52,7 @@ class MemoryHolds(MemoryFace):
         if (one := self._held(work_id)) is not None:
             one.move(Cause.HOLD_ENDED if one.lane is None else Cause.HOLD_ENDED_IN_LANE)
             one.due_at, one.note = now, note
+            self.state.note_time(now)
             self.state.free_lanes([work_id], now)
 
     def _held(self, work_id: int) -> WorkRow | None:
