@@ -162,6 +162,17 @@ async def test_a_held_item_is_checked_and_released_as_soon_as_before(opened: Ope
     assert (item.id, item.until) == (work_id, after_noon(HOUR - DAY))
 
 
+async def test_a_check_by_the_time_before_does_not_prolong_a_hold(opened: Opened) -> None:
+    """One worker decides about a hold while the clock is set back and another one moves what waits."""
+    (work_id,) = await opened.items(1, hold=Hold(after_noon(SECOND), after_noon(HOUR)))
+
+    await opened.claim(B, now=-DAY)
+    await opened.queue.recheck(work_id, at=after_noon(2 * SECOND), note="waits")
+
+    (item,) = await opened.queue.held([ONE], now=after_noon(HOUR - DAY), limit=9)
+    assert (item.id, item.until) == (work_id, after_noon(HOUR - DAY))
+
+
 async def test_a_once_key_expires_as_soon_as_before(opened: Opened) -> None:
     """One that never expires, or that has expired, stays so."""
     await opened.items(1)

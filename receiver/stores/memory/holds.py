@@ -45,7 +45,7 @@ class MemoryHolds(MemoryFace):
     async def recheck(self, work_id: int, *, at: datetime, note: str) -> None:
         """Keep a held item until the next check."""
         if (one := self._held(work_id)) is not None:
-            one.recheck_at, one.note = at, note
+            one.recheck_at, one.note = min(at, one.hold_until or at), note
 
     async def release(self, work_id: int, *, now: datetime, note: str) -> None:
         """Make a held item due."""

@@ -263,8 +263,8 @@ class SqlQueue(SqlSchedules):
         def write(connection: SqlConnection) -> None:
             with self.database.transaction(connection):
                 self._writes.locks.lanes_of(connection, [work_id])
-                connection.execute(self._writes.holds.RELEASE, values)
-                self._writes.latest.note(connection, now)
+                if connection.execute(self._writes.holds.RELEASE, values).rowcount:
+                    self._writes.latest.note(connection, now)
                 self._writes.settling.promote(connection, [work_id], now)
 
         await self.database.call(write)
