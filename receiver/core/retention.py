@@ -11,7 +11,8 @@ from receiver.core.types import DeliveryState
 class PruneRule:
     """What to remove: deliveries that arrived before a moment, or with `bodies` only their bodies.
 
-    `type` is a glob. DEAD deliveries are removed only if `state` names them. Raises ValueError for a state in which
+    `type` is a glob. DEAD deliveries are removed only if `state` names them, and not while one of their work items
+    stops its lane: what is queued there waits for the decision about it. Raises ValueError for a state in which
     there is still work to do.
     """
 

@@ -9,6 +9,7 @@ from receiver.core.rules import MIN_SET_BACK
 from receiver.core.types import HandlerSwitch
 from receiver.core.work import Hold
 from tests.stores.opened import (
+    AFTER,
     DAY,
     EVERYTHING,
     HELD,
@@ -101,6 +102,28 @@ async def test_what_was_due_is_due_still(opened: Opened) -> None:
     assert await opened.claimed(now=-DAY) == ids
 
 
+async def test_what_has_become_due_while_the_clock_was_ahead_is_due_still(opened: Opened) -> None:
+    """A lease was returned, a hold has ended and an attempt was lost, and nothing else has happened since."""
+    returned, lost = await opened.items(2, claim=True)
+    hold = Hold(after_noon(SECOND), after_noon(HOUR))
+    (held,) = await opened.items(1, hold=hold)
+    (held_in_lane,) = await opened.items(1, hold=hold, lane="a")
+
+    await opened.queue.release_leases([returned], A, now=after_noon(DAY))
+    assert await claimed(opened, now=NOTHING, steady=SECOND) == [returned]
+    await opened.queue.release(held, now=after_noon(2 * DAY), note="")
+    assert await claimed(opened, now=NOTHING, steady=SECOND) == [held]
+    await opened.queue.release(held_in_lane, now=after_noon(3 * DAY), note="")
+    assert await claimed(opened, now=NOTHING, steady=SECOND) == [held_in_lane]
+    for work_id in (returned, held, held_in_lane):
+        await opened.settle(ended(work_id, worker=B, at=SECOND))
+    lease = Lease(B, after_noon(2 * LEASE))
+    unwanted = [HandlerClaim(ONE, most=0)]
+    await opened.other.claim(unwanted, EVERYTHING, lease=lease, now=after_noon(4 * DAY), steady=AFTER)
+    assert await opened.states(lost) == [WAITING]
+    assert await claimed(opened, now=NOTHING, steady=LEASE + SECOND) == [lost]
+
+
 @pytest.mark.parametrize("behind", [SECOND, MIN_SET_BACK - SECOND])
 async def test_workers_that_are_a_little_behind_change_nothing(opened: Opened, behind: timedelta) -> None:
     """Each reads the clock before it waits for the store."""
@@ -136,6 +159,17 @@ async def test_a_held_item_is_checked_and_released_as_soon_as_before(opened: Ope
     assert await opened.states(work_id) == [HELD]
     assert await opened.queue.held([ONE], now=after_noon(-DAY), limit=9) == []
     (item,) = await opened.queue.held([ONE], now=after_noon(SECOND - DAY), limit=9)
+    assert (item.id, item.until) == (work_id, after_noon(HOUR - DAY))
+
+
+async def test_a_check_by_the_time_before_does_not_prolong_a_hold(opened: Opened) -> None:
+    """One worker decides about a hold while the clock is set back and another one moves what waits."""
+    (work_id,) = await opened.items(1, hold=Hold(after_noon(SECOND), after_noon(HOUR)))
+
+    await opened.claim(B, now=-DAY)
+    await opened.queue.recheck(work_id, at=after_noon(2 * SECOND), note="waits")
+
+    (item,) = await opened.queue.held([ONE], now=after_noon(HOUR - DAY), limit=9)
     assert (item.id, item.until) == (work_id, after_noon(HOUR - DAY))
 
 

@@ -25,6 +25,7 @@ from tests.stores.opened import (
     SKIPPED,
     WAITING,
     Opened,
+    ended,
 )
 from tests.stores.test_paging import read
 
@@ -106,6 +107,23 @@ async def test_dead_ones_are_pruned_only_when_they_are_named(opened: Opened, bod
 
     assert await prune(opened, PruneRule(LATER, bodies=bodies)) == 1
     assert await prune(opened, PruneRule(LATER, bodies=bodies, state=DeliveryState.DEAD)) == 1
+
+
+@pytest.mark.parametrize("bodies", [False, True])
+async def test_a_dead_one_that_stops_its_lane_is_not_pruned(opened: Opened, bodies: bool) -> None:
+    """Otherwise nobody could retry or bury it, and what is queued behind it would wait for ever."""
+    first, second = await opened.items(2, lane="a")
+    await opened.claim()
+    await opened.settle(ended(first, DEAD, error="no")._replace(in_lane=True, holds_lane=True))
+    rule = PruneRule(LATER, bodies=bodies, state=DeliveryState.DEAD)
+
+    assert (await opened.maintenance.prunable(rule)).count == 0
+    assert await prune(opened, rule) == 0
+
+    assert await opened.controls.bury([first], "discarded", now=NOON) == 1
+    assert await opened.states(second) == [WAITING]
+    assert (await opened.maintenance.prunable(rule)).count == 1
+    assert await prune(opened, rule) == 1
 
 
 async def test_pruning_ends_at_its_moment(opened: Opened) -> None:

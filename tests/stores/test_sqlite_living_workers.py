@@ -19,6 +19,7 @@ from receiver.stores.sqlite.living_workers import LivingWorkers
 from receiver.stores.sqlite.reports import SqliteReports
 from receiver.stores.sqlite.store import SqliteStore
 from tests.doubles import NOON
+from tests.stores.conftest import open_all
 from tests.stores.opened import MUCH, RUNNING, SUSPECTS, A, B, C, Opened
 
 
@@ -250,3 +251,40 @@ def test_a_child_that_lives_longer_does_not_keep_the_lock_of_its_worker(path: Pa
         worker.wait()
 
         assert LivingWorkers(path).is_dead(WorkerId("a"))
+
+
+async def test_a_handler_may_change_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The worker that runs it lives, and neither it nor maintenance leaves anything elsewhere."""
+    home, elsewhere = tmp_path / "home", tmp_path / "elsewhere"
+    for folder in (home, elsewhere):
+        folder.mkdir()
+    monkeypatch.chdir(home)
+    store, other = SqliteStore("sqlite:///receiver.db"), SqliteStore(f"sqlite:///{home}/receiver.db")
+    async with AsyncExitStack() as stack:
+        queue = await stack.enter_async_context(store.queue())
+        opened = await stack.enter_async_context(open_all(other))
+        await queue.enlist(A)
+        (work_id,) = await opened.items(1, worker=A, claim=True, starts=True)
+
+        monkeypatch.chdir(elsewhere)
+
+        assert await queue.expire_dead(A, steady=NOON) == []
+        assert await opened.queue.expire_dead(B, steady=NOON) == []
+        assert await opened.states(work_id) == [RUNNING]
+        async with store.maintenance() as maintenance:
+            await maintenance.reclaim(MUCH)
+    assert list(elsewhere.iterdir()) == []
+
+
+async def test_a_database_with_two_names_has_one_file_of_locks(tmp_path: Path) -> None:
+    """A worker that uses a link to the database is seen by those that use the database."""
+    (tmp_path / "linked.db").symlink_to(tmp_path / "real.db")
+    real, linked = SqliteStore(f"sqlite:///{tmp_path}/real.db"), SqliteStore(f"sqlite:///{tmp_path}/linked.db")
+    async with AsyncExitStack() as stack:
+        opened = await stack.enter_async_context(open_all(real))
+        queue = await stack.enter_async_context(linked.queue())
+        await queue.enlist(A)
+        (work_id,) = await opened.items(1, worker=A, claim=True, starts=True)
+
+        assert await opened.queue.expire_dead(B, steady=NOON) == []
+        assert await opened.states(work_id) == [RUNNING]

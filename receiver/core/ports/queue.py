@@ -161,7 +161,7 @@ class HoldQueue(Protocol):
         """
 
     async def recheck(self, work_id: int, *, at: datetime, note: str) -> None:
-        """Keep an item held until its next check. `note` says what it waits for."""
+        """Keep an item held until its next check, at the end of its hold at the latest. `note` says for what."""
 
     async def release(self, work_id: int, *, now: datetime, note: str) -> None:
         """End the hold of an item. `note` says why."""

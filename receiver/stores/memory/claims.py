@@ -101,6 +101,7 @@ class MemoryClaims(MemoryFace):
                 one.deaths += one.started and one.worker is None
                 one.suspect = suspicious(suspect=one.suspect, started=one.started, lost=one.lost)
                 one.last_error, one.due_at = LOST, now
+                self.state.note_time(now)
                 one.move(Cause.LEASE_LOST)
                 one.end_lease()
 

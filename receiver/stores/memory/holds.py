@@ -45,13 +45,14 @@ class MemoryHolds(MemoryFace):
     async def recheck(self, work_id: int, *, at: datetime, note: str) -> None:
         """Keep a held item until the next check."""
         if (one := self._held(work_id)) is not None:
-            one.recheck_at, one.note = at, note
+            one.recheck_at, one.note = min(at, one.hold_until or at), note
 
     async def release(self, work_id: int, *, now: datetime, note: str) -> None:
         """Make a held item due."""
         if (one := self._held(work_id)) is not None:
             one.move(Cause.HOLD_ENDED if one.lane is None else Cause.HOLD_ENDED_IN_LANE)
             one.due_at, one.note = now, note
+            self.state.note_time(now)
             self.state.free_lanes([work_id], now)
 
     def _held(self, work_id: int) -> WorkRow | None:

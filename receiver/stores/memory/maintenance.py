@@ -70,7 +70,10 @@ class MemoryMaintenance(MemoryFace):
 
     def _prunable(self, rule: PruneRule) -> list[DeliverySummary]:
         found = [summary for _, summary in newest(self.state, rule.chosen())]
-        return [one for one in found if one.has_body or not rule.bodies]
+        return [one for one in found if (one.has_body or not rule.bodies) and not self._stops_lane(one.seq)]
+
+    def _stops_lane(self, seq: int) -> bool:
+        return any(one.heads_lane for one in self.state.work_of(seq))
 
     def _remove_body(self, one: DeliverySummary) -> None:
         stored = self.state.deliveries[one.seq]

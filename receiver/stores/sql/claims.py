@@ -297,6 +297,7 @@ class Claims:
             values = {"ids": self._dialect.array(lost), "now": to_micros(now), "error": LOST}
             connection.execute(self._sql.LOSE_ATTEMPTS, values)
             connection.execute(self._sql.LOSE, values)
+            self._latest.note(connection, now)
 
     def _skippable(self, connection: SqlConnection, handler: HandlerName) -> bool:
         (found,) = connection.execute(self._sql.ANY_SKIPPABLE, {"handler": handler}).fetchone()

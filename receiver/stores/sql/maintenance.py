@@ -8,10 +8,11 @@ from receiver.core.batching import BatchSize
 from receiver.core.bulk import DeliveryPlan
 from receiver.core.clock import to_micros
 from receiver.core.retention import PruneRule, Step
+from receiver.core.types import DeliveryState
 from receiver.stores.sql.connection import SqlConnection, SqlDatabase, SqlRows, number
 from receiver.stores.sql.plans import plan
 from receiver.stores.sql.statements.actions import ANY_OLD_ACTION, FORGET_ACTIONS
-from receiver.stores.sql.statements.deliveries import LAST_DELIVERY
+from receiver.stores.sql.statements.deliveries import LAST_DELIVERY, STOPS_LANE
 from receiver.stores.sql.statements.reads import Reads
 from receiver.stores.sql.statements.work import ANY_ACTIVITY, FORGET_ACTIVITY
 from receiver.stores.sql.writes import Writes
@@ -37,14 +38,13 @@ class SqlMaintenance:
     async def prunable(self, rule: PruneRule) -> DeliveryPlan:
         """Return what pruning by this rule would remove now."""
         return await self.database.call(
-            lambda connection: plan(connection, self._reads, rule.chosen(), with_body=rule.bodies)
+            lambda connection: plan(connection, self._reads, rule.chosen(), only=_further_conditions(rule))
         )
 
     async def prune(self, rule: PruneRule, *, after: int, limit: int, now: datetime) -> Step:
         """Remove deliveries, or their bodies."""
         conditions, values = self._reads.filters.row_by_row(rule.chosen())
-        if rule.bodies:
-            conditions += " AND d.pruned_at IS NULL"
+        conditions = " AND ".join([conditions, *_further_conditions(rule)])
 
         def step(connection: SqlConnection) -> Step:
             through = number(connection, LAST_DELIVERY, {})
@@ -129,6 +129,14 @@ def remove_deliveries(connection: SqlConnection, writes: Writes, seqs: Sequence[
     chosen = {"seqs": writes.dialect.array(seqs)}
     for statement in (writes.pruning.REMOVE_BODIES, *writes.pruning.REMOVE_ALL):
         connection.execute(statement, chosen)
+
+
+def _further_conditions(rule: PruneRule) -> Sequence[str]:
+    """Return the conditions on deliveries, called `d`, that a filter does not have."""
+    conditions = ["d.pruned_at IS NULL"] if rule.bodies else []
+    if rule.state is DeliveryState.DEAD:
+        conditions.append(f"NOT {STOPS_LANE}")
+    return conditions
 
 
 def _together(rows: SqlRows, limit: int) -> tuple[list[int], bool]:

@@ -20,7 +20,11 @@ class MomentStatements(Protocol):
 
 
 class LatestMoment:
-    """Notes when items are made and attempts end, and moves what waits back with the clock."""
+    """Notes when items are made, become due or end, and moves what waits back with the clock.
+
+    Whoever makes an item due at a moment notes the moment. Without that the item would wait until a clock that was
+    set back comes there again.
+    """
 
     def __init__(self, statements: MomentStatements) -> None:
         self._sql = statements

@@ -1,5 +1,7 @@
 """Plans: count what a mass action would touch."""
 
+from collections.abc import Sequence
+
 from receiver.core.bulk import MAX_KINDS, Cursor, DeliveryPlan, WorkKind, WorkPlan
 from receiver.core.clock import from_micros
 from receiver.core.deliveries import DeliveryFilter
@@ -29,13 +31,13 @@ def plan(
     after: Cursor | None = None,
     by_job: bool = False,
     *,
-    with_body: bool = False,
+    only: Sequence[str] = (),
 ) -> DeliveryPlan:
-    """Return what an action on the wanted deliveries would touch, or on those of them that have their bodies."""
+    """Return what an action on the wanted deliveries would touch; `only` are more conditions on them, as `d`."""
     if wanted.text is not None:
         reads.dialect.require_index(connection)
     source, values = reads.filters.all_at_once(wanted)
-    narrower = ["d.pruned_at IS NULL"] if with_body else []
+    narrower = list(only)
     if after is not None:
         narrower.append(_BEHIND[by_job, after.job_id is not None])
         values |= {"after": after.seq, "after_job": after.job_id}

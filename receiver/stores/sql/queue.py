@@ -208,7 +208,13 @@ class SqlQueue(SqlSchedules):
     async def release_leases(self, work_ids: Sequence[int], worker: WorkerId, *, now: datetime) -> None:
         """Make items due at once and uncount the attempt."""
         values: Values = {"ids": self._array(work_ids), "worker": worker, "now": to_micros(now)}
-        await self._write(self._writes.leases.RELEASE_LEASES, values)
+
+        def write(connection: SqlConnection) -> None:
+            with self.database.transaction(connection):
+                self._writes.latest.note(connection, now)
+                connection.execute(self._writes.leases.RELEASE_LEASES, values)
+
+        await self.database.call(write)
 
     async def expire_leases_of(self, worker: WorkerId, *, now: datetime) -> int:
         """End all leases of a dead worker."""
@@ -257,7 +263,8 @@ class SqlQueue(SqlSchedules):
         def write(connection: SqlConnection) -> None:
             with self.database.transaction(connection):
                 self._writes.locks.lanes_of(connection, [work_id])
-                connection.execute(self._writes.holds.RELEASE, values)
+                if connection.execute(self._writes.holds.RELEASE, values).rowcount:
+                    self._writes.latest.note(connection, now)
                 self._writes.settling.promote(connection, [work_id], now)
 
         await self.database.call(write)

@@ -40,6 +40,7 @@ class HoldStatements(Protocol):
     OPEN_PAGE: str
     """The key of a page with open work of one of `:handlers`, an array of the dialect."""
     RECHECK: str
+    """Check the held item `:id` again `:at` a moment, or at the end of its hold if earlier, with `:note`."""
     RELEASE: str
     """Make the held item `:id` due at `:now`, or queue it in its lane, with `:note`."""
 

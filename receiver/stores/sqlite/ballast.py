@@ -21,7 +21,8 @@ class Ballast:
     """The ballast of a database. What happens to it is logged, or told in a sentence where there is a `tell`."""
 
     def __init__(self, database: Path) -> None:
-        self._path = database.with_name(f"{database.name}-ballast")
+        real = database.resolve()
+        self._path = real.with_name(f"{real.name}-ballast")
         self._told = False
 
     def make(self, tell: Tell | None = None) -> None:

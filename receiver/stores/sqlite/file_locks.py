@@ -45,7 +45,9 @@ class LockFile:
     works = sys.platform == "linux"
 
     def __init__(self, database: Path, *, asks: bool = False) -> None:
-        self._path = database.with_name(f"{database.name}-locks")
+        # Whatever name a process has for the database, and whatever folder it goes to, the file is the same.
+        real = database.resolve()
+        self._path = real.with_name(f"{real.name}-locks")
         self._flags = os.O_RDONLY if asks else os.O_RDWR | os.O_CREAT
         self._file: int | None = None
         self.times_lost = 0

@@ -56,7 +56,7 @@ class SqliteStore:
     """A Store. `patience` is how long a transaction waits for another process that holds the write lock."""
 
     def __init__(self, url: str, *, patience: timedelta = LOCK_PATIENCE) -> None:
-        self._path = database_path(url)
+        self._path = database_path(url).absolute()  # handlers may change the folder
         self._patience = patience
         self._ballast = Ballast(self._path)
         self._unused_files = UnusedFiles(self._path)

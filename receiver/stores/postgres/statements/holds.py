@@ -27,7 +27,11 @@ WHERE d.job_id = :job_id AND d.type = :page_type AND {in_states(OPEN, "w.state")
 ORDER BY d.seq DESC LIMIT 1
 """
 
-RECHECK = f"UPDATE work_items SET recheck_at = :at, note = :note WHERE id = :id AND {by_id_in(WorkState.HELD)}"
+# Another worker may have moved the end of the hold back with the clock, while this one decided by the time before.
+RECHECK = f"""
+UPDATE work_items SET recheck_at = least(CAST(:at AS bigint), hold_until), note = :note
+WHERE id = :id AND {by_id_in(WorkState.HELD)}
+"""
 
 # An item with a lane joins the queue. PROMOTE then takes it at once if the lane has no head.
 RELEASE = f"""

@@ -37,6 +37,9 @@ END
 """
 """The state of a delivery, seen over all its work items."""
 
+STOPS_LANE = f"EXISTS ({_ITS_WORK} AND w.state = '{WorkState.DEAD}' AND w.heads_lane = 1 {ONE_BY_ONE})"
+"""Whether a dead work item of a delivery, called `d`, stops its lane."""
+
 _BEHIND_SEQ = (
     "d.key, d.type, d.job_id, d.webhook_id, d.success, d.received_at, d.size, d.duplicates, "
     f"{STATE} AS state, d.origin, d.pruned_at"
