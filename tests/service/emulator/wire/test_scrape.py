@@ -398,6 +398,10 @@ def test_a_url_may_lack_its_scheme(version: Version, written: str, read_as: str)
         "http://" + "a" * 300 + ".com",
         "http://[::1",
         "http://\x00.com",
+        "https://exa mple.com",
+        "https://exa%20mple.com",
+        "https://exa<mple.com/",
+        "https://exa\\mple.com",
     ],
 )
 def test_a_wrong_url_is_refused(version: Version, written: str) -> None:
@@ -413,6 +417,7 @@ def test_hosts_of_given_sites_need_no_top_level_domain() -> None:
     assert read(policy=given_site, url="http://intranet:8080/a").url == "http://intranet:8080/a"
     assert read(policy=private, url="http://wiki/a").url == "http://wiki/a"
     refused(lambda: read(policy=given_site, url="http://wiki"))
+    refused(lambda: read(policy=private, url="http://wi ki"))
 
 
 def test_a_missing_url_and_unknown_keys_are_told_together() -> None:
