@@ -65,6 +65,15 @@ async def test_filters_of_governments_pages_are_taken() -> None:
     assert wrong["details"][0]["path"] == ["domain"]
 
 
+async def test_tools_of_alexandria_are_not_there() -> None:
+    """The SDK sends them to the path of scrapes, in a body without a URL."""
+    call = {"provider": "firecrawl", "capability": "find-tools", "options": {}}
+    async with checked_service() as service:
+        refused = await service.ask("POST", "/v2/scrape", {"alexandria": [call], "origin": "python"}, status=501)
+
+    assert (refused["code"], "no tools of Alexandria" in refused["error"]) == ("NOT_IMPLEMENTED", True)
+
+
 async def test_the_search_of_code_that_the_service_removed_is_gone() -> None:
     async with checked_service() as service:
         gone = await service.ask("GET", "/v2/search/research/github?query=a", status=410)
