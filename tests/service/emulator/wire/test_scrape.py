@@ -24,6 +24,8 @@ from tests.service.emulator.wire.cases import (
 GUARDED = RequestPolicy(threat_protection="on")
 Version = Literal[1, 2]
 BOTH = pytest.mark.parametrize("version", [1, 2])
+JSON_WITH_CHECK = {"type": "json", "prompt": "prices", "checkPromptInjection": True}
+"""A format as SDKs make it: they also have the check beside the formats."""
 
 
 def read(version: Version = 2, policy: RequestPolicy = GUARDED, **body: Any) -> ScrapePlan:
@@ -344,6 +346,9 @@ def test_threat_protection_is_refused_unless_the_team_has_it(version: Version) -
         (2, {"mobile": True, "waitFor": 5, "blockAds": False}, ("mobile", "blockAds", "waitFor")),
         (2, {"proxy": "enhanced"}, ("proxy",)),
         (2, {"location": {"country": "DE"}, "fastMode": True}, ("location.country", "fastMode")),
+        (2, {"formats": [JSON_WITH_CHECK]}, ("checkPromptInjection",)),
+        (2, {"formats": ["links", {**JSON_WITH_CHECK, "checkPromptInjection": False}]}, ()),
+        (2, {"formats": [JSON_WITH_CHECK], "checkPromptInjection": False}, ()),
         (2, {"profile": {"name": "p"}, "auditMetadata": {"username": "u"}}, ("profile", "auditMetadata")),
         (1, {"changeTrackingOptions": {"tag": "t"}}, ("changeTrackingOptions",)),
         (1, {"lockdown": True, "redactPII": True}, ("lockdown", "redactPII")),
@@ -352,6 +357,14 @@ def test_threat_protection_is_refused_unless_the_team_has_it(version: Version) -
 def test_options_without_effect_are_named(version: Version, body: dict[str, Any], names: tuple[str, ...]) -> None:
     """They end in the answer's warning, unless they have their default anyway."""
     assert read(version, **body).without_effect == names
+
+
+def test_only_the_format_json_may_have_a_check_of_its_own() -> None:
+    wrong = {"type": "summary", "checkPromptInjection": True}
+    (unknown,) = refused(lambda: read(formats=[JSON_WITH_CHECK, wrong])).details or []
+
+    assert (unknown["keys"], unknown["path"]) == (["checkPromptInjection"], ["formats", 1])
+    assert read(formats=[JSON_WITH_CHECK]).formats == ({"type": "json", "prompt": "prices"},)
 
 
 @BOTH
