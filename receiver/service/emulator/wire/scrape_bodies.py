@@ -16,6 +16,7 @@ from receiver.requests.scrape import ScrapeFormat, ScrapeOptionsV1
 from receiver.service.emulator.wire.urls import WebUrl
 
 _CHECK = "checkPromptInjection"
+_OLDER_PAGES = "pageMarkdown"
 
 
 class SenderFields(BaseModel):
@@ -68,6 +69,21 @@ def _with_its_older_place(value: Any) -> Any:
     return {_CHECK: checks[0], **value, "formats": kept}
 
 
+def _with_pages(value: Any) -> Any:
+    """Return options whose parsers say `pages`. Its older name is taken too, as the JavaScript SDK says."""
+    parsers = value.get("parsers") if isinstance(value, dict) else None
+    if not isinstance(parsers, list):
+        return value
+    return {**value, "parsers": [_renamed(one) for one in parsers]}
+
+
+def _renamed(parser: object) -> object:
+    if not isinstance(parser, dict) or parser.get("type") != "pdf" or _OLDER_PAGES not in parser:
+        return parser
+    others = {name: parser[name] for name in parser if name != _OLDER_PAGES}
+    return {"pages": parser[_OLDER_PAGES], **others}
+
+
 def _is_json(format_: object) -> bool:
     return isinstance(format_, dict) and format_.get("type") in ("json", "deterministicJson")
 
@@ -81,6 +97,7 @@ class PageOptionsBody(ScrapeOptions, SdkOptions):
     """Also an object that says what is redacted and how; here all is, in one way."""
 
     _has_one_check = model_validator(mode="before")(_with_its_older_place)
+    _has_newer_names = model_validator(mode="before")(_with_pages)
     _has_markdown = model_validator(mode="after")(require_markdown)
 
 

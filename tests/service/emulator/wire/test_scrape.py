@@ -359,6 +359,16 @@ def test_options_without_effect_are_named(version: Version, body: dict[str, Any]
     assert read(version, **body).without_effect == names
 
 
+def test_a_parser_of_pdfs_may_use_an_older_name() -> None:
+    """The service still takes `pageMarkdown`, which is `pages` now; a newer name counts more."""
+    older = {"type": "pdf", "pageMarkdown": True, "maxPages": 2}
+
+    assert read(parsers=[older]).parsers == ({"type": "pdf", "maxPages": 2, "pages": True},)
+    assert read(parsers=["pdf", {**older, "pages": False}]).parsers[1]["pages"] is False
+    assert paths_of(refused(lambda: read(parsers=[{"type": "image", "pageMarkdown": True}]))) == ["parsers.0"]
+    assert paths_of(refused(lambda: read(parsers=[{"type": "pdf", "pageMarkdown": 1}]))) == ["parsers.0"]
+
+
 def test_only_the_format_json_may_have_a_check_of_its_own() -> None:
     wrong = {"type": "summary", "checkPromptInjection": True}
     (unknown,) = refused(lambda: read(formats=[JSON_WITH_CHECK, wrong])).details or []
