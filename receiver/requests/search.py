@@ -10,6 +10,9 @@ from receiver.requests.pages import ScrapeOptions
 
 _NOT_OF_A_SEARCH = ("rawBase64", "deterministicJson", "changeTracking", "attributes", "branding", "audio", "video")
 
+_ALONE = ("developer", "gov")
+"""Categories with an index of their own, which the service's SDK says cannot be combined with others."""
+
 
 class SearchRequest(Request):
     """A search of the web. With `scrape_options` the service also scrapes each hit."""
@@ -21,7 +24,7 @@ class SearchRequest(Request):
     sources: Many[Literal["web", "news", "images"]] | None = None
     """Where to search; the service's default is the web alone."""
     categories: Many[Literal["github", "research", "pdf", "developer", "gov"]] | None = None
-    """Kinds of sites or files that hits are narrowed to. `developer` stands alone."""
+    """Kinds of sites or files that hits are narrowed to. `developer` and `gov` stand alone."""
     include_domains: HostNames | None = None
     """Host names whose pages count; all others are left out. Excludes `exclude_domains`."""
     exclude_domains: HostNames | None = None
@@ -45,8 +48,9 @@ class SearchRequest(Request):
     def _check(self) -> Self:
         if self.include_domains and self.exclude_domains:
             raise ValueError("give one of includeDomains and excludeDomains")
-        if "developer" in (self.categories or ()) and len(self.categories or ()) > 1:
-            raise ValueError("categories: developer stands alone")
+        alone = next((one for one in _ALONE if one in (self.categories or ())), None)
+        if alone is not None and len(self.categories or ()) > 1:
+            raise ValueError(f"categories: {alone} stands alone")
         if self.scrape_options is not None:
             self.scrape_options.refuse_formats(*_NOT_OF_A_SEARCH, by="a search")
         return self

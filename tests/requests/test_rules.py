@@ -202,6 +202,7 @@ BROKEN: list[tuple[type[Request], dict[str, Any], str, str]] = [
     (SearchRequest, {"query": "q", "limit": 101}, "limit", "less than or equal to 100"),
     (SearchRequest, {"query": "q", "sources": ["books"]}, "sources.0", "'web', 'news' or 'images'"),
     (SearchRequest, {"query": "q", "categories": ["pdf", "developer"]}, "categories", "developer stands alone"),
+    (SearchRequest, {"query": "q", "categories": ["gov", "pdf"]}, "categories", "gov stands alone"),
     (SearchRequest, {"query": "q", "includeDomains": ["*.a.example"]}, "includeDomains.0", "a host name such as"),
     (SearchRequest, {"query": "q", "includeDomains": ["localhost"]}, "includeDomains.0", "a host name such as"),
     (SearchRequest, {"query": "q", "includeDomains": ["192.0.2.1"]}, "includeDomains.0", "a host name such as"),

@@ -67,7 +67,7 @@ class EmailSubscription(ServiceModel):
     status: str | None = None
     """`pending`, `confirmed` or `unsubscribed`."""
     source: str | None = None
-    """How the address came to the service. It does not document the words."""
+    """How the address came to the service: `team`, `opt_in` or `legacy`."""
     confirmation_email_sent: StrictBool | None = None
     """Whether the mail that asks for agreement has been sent."""
 

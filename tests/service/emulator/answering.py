@@ -76,6 +76,7 @@ ONCE: dict[tuple[str, str], Schema] = {
     ("POST", "/v2/search/gov"): schemas.GOV_SEARCH,
     ("POST", "/v2/search/developer"): schemas.DEVELOPER_SEARCH,
     **dict.fromkeys(ABSENT, schemas.NEVER),
+    ("GET", "/v2/search/research/github"): schemas.NEVER,
     ("POST", "/v1/map"): schemas.MAP_V1,
     ("POST", "/v2/map"): schemas.MAP_V2,
     ("POST", "/v2/crawl/params-preview"): schemas.PREVIEW,

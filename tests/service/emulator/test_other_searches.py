@@ -52,6 +52,35 @@ async def test_pages_of_governments_and_for_developers_are_found() -> None:
     assert sdk.DeveloperSearchResponse.model_validate(developer).results[0].title
 
 
+async def test_filters_of_governments_pages_are_taken() -> None:
+    """The emulator can follow that of the host; it says so of the others."""
+    sites = {"https://www.law.gov.uk": {"/": page("A lamp.")}, "https://www.lamp.gov": {"/": page("A lamp.")}}
+    labels = {"jurisdiction": "us-ca", "court": "scotus", "courtType": "state-supreme", "cites": "5 U.S. 137"}
+    async with checked_service(sites=sites) as service:
+        found = await service.ask("POST", "/v2/search/gov", {"query": "lamp", "domain": "www.lamp.gov", **labels})
+        wrong = await service.ask("POST", "/v2/search/gov", {"query": "lamp", "domain": 5}, status=400)
+
+    assert [hit["url"] for hit in found["data"]["web"]] == ["https://www.lamp.gov/"]
+    assert "cites, court, courtType, jurisdiction had no effect" in found["warning"]
+    assert wrong["details"][0]["path"] == ["domain"]
+
+
+async def test_tools_of_alexandria_are_not_there() -> None:
+    """The SDK sends them to the path of scrapes, in a body without a URL."""
+    call = {"provider": "firecrawl", "capability": "find-tools", "options": {}}
+    async with checked_service() as service:
+        refused = await service.ask("POST", "/v2/scrape", {"alexandria": [call], "origin": "python"}, status=501)
+
+    assert (refused["code"], "no tools of Alexandria" in refused["error"]) == ("NOT_IMPLEMENTED", True)
+
+
+async def test_the_search_of_code_that_the_service_removed_is_gone() -> None:
+    async with checked_service() as service:
+        gone = await service.ask("GET", "/v2/search/research/github?query=a", status=410)
+
+    assert "POST /v2/search/developer" in gone["error"]
+
+
 @pytest.mark.parametrize(
     ("method", "path", "instead"),
     [

@@ -115,6 +115,20 @@ async def test_a_monitor_lives_through_every_call(one: Shop) -> None:
         await one.call("get_monitor", made.id)
 
 
+async def test_the_recipients_of_a_monitor_are_of_the_sdks_kinds(one: Shop) -> None:
+    """The SDK refuses a subscription whose status or source it does not know."""
+    made = await one.call(
+        "create_monitor",
+        name="Prices",
+        schedule={"text": "hourly"},
+        targets=[{"type": "scrape", "urls": [f"{SHOP}/"]}],
+        notification={"email": {"enabled": True, "recipients": ["ann@example.com"]}},
+    )
+    (recipient,) = (await one.call("get_monitor", made.id)).email_recipient_subscriptions
+
+    assert (recipient.email, recipient.status, recipient.source) == ("ann@example.com", "pending", "opt_in")
+
+
 async def test_checks_run_when_the_clock_is_set_forward(one: Shop) -> None:
     made = await one.call(
         "create_monitor",

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from receiver.service.emulator.failures import CallRefused
 
 _SCHEME = "bearer "
+_NO_KEY = "None"
+"""What the service's SDK sends in place of a key in version 1, when it has none."""
 OPEN_TEAM = "00000000-0000-4000-8000-000000000000"
 """The team of calls without a key, where those pass."""
 
@@ -41,11 +43,11 @@ class ApiKeys:
     def team_of(self, authorization: str | None) -> str:
         """Return the id of the team for an Authorization header. CallRefused with status 401 refuses it."""
         key = _bearer(authorization)
-        if not key:
-            if self._open_access:
-                return OPEN_TEAM
-            raise CallRefused(401, "Unauthorized: Token missing", hints=[self.advice])
         given = key.encode("utf-8", "surrogateescape")
+        if self._open_access and (not key or (key == _NO_KEY and given not in self._keys)):
+            return OPEN_TEAM
+        if not key:
+            raise CallRefused(401, "Unauthorized: Token missing", hints=[self.advice])
         fitting = [known for known in self._keys if hmac.compare_digest(given, known)]
         if self._keys and not fitting:
             raise CallRefused(401, "Unauthorized: Invalid token", hints=[self.advice])

@@ -15,11 +15,11 @@ _PAPERS = (
 )
 _DEEP = "The service gave up deep research, and the emulator does not have it: POST /v2/agent works on a question"
 _LLMS = "The service gave up llms.txt files, and the emulator does not make them: POST /v2/map lists the pages"
+_REMOVED = "The service removed this search on 2026-11-03. POST /v2/search/developer searches code pages"
 ABSENT: dict[tuple[Literal["GET", "POST"], str], str] = {
     ("GET", "/v2/search/research/papers"): _PAPERS,
     ("GET", "/v2/search/research/papers/{id}"): _PAPERS,
     ("GET", "/v2/search/research/papers/{id}/similar"): _PAPERS,
-    ("GET", "/v2/search/research/github"): "The emulator searches code pages by POST /v2/search/developer",
     ("POST", "/v1/deep-research"): _DEEP,
     ("GET", "/v1/deep-research/{id}"): _DEEP,
     ("POST", "/v1/llmstxt"): _LLMS,
@@ -48,12 +48,14 @@ class OtherSearches:
         return [
             ApiOperation("POST", "/v2/search/gov", self.gov, "search"),
             ApiOperation("POST", "/v2/search/developer", self.developer, "search"),
+            # The service's SDK 4.55 says that the API answers 410 from that day on.
+            ApiOperation("GET", "/v2/search/research/github", _refuse(_REMOVED, 410), "account"),
             *(ApiOperation(method, path, _refuse(text), "account") for (method, path), text in ABSENT.items()),
         ]
 
     async def gov(self, call: ApiCall) -> Answer:
         """Answer with pages of governments."""
-        plan = read_gov_search(call.body, self._policy)
+        plan, ignored = read_gov_search(call.body, self._policy)
         found = await self._found(plan, call.team)
         web = [
             {
@@ -66,7 +68,9 @@ class OtherSearches:
             for place, hit in enumerate(found.web, 1)
             if (category := category_of(hit.url, plan.categories)) is not None
         ]
-        return Answer(_with_warnings({"success": True, "data": {"web": web}}, found.warnings))
+        return Answer(
+            _with_warnings({"success": True, "data": {"web": web}}, [*_ignored(ignored), *found.warnings])
+        )
 
     async def developer(self, call: ApiCall) -> Answer:
         """Answer with pages for developers."""
@@ -81,8 +85,7 @@ class OtherSearches:
             }
             for hit in found.web
         ]
-        warnings = [f"The emulator knows pages only: {', '.join(ignored)} had no effect."] if ignored else []
-        return Answer(_with_warnings({"success": True, "results": results}, [*warnings, *found.warnings]))
+        return Answer(_with_warnings({"success": True, "results": results}, [*_ignored(ignored), *found.warnings]))
 
     async def _found(self, plan: SearchPlan, team: str) -> SearchFindings:
         found = await self._engine.search(plan)
@@ -90,11 +93,15 @@ class OtherSearches:
         return found
 
 
-def _refuse(text: str) -> Handle:
+def _refuse(text: str, status: Literal[410, 501] = 501) -> Handle:
     async def refuse(call: ApiCall) -> Answer:
-        raise CallRefused(501, text, code="NOT_IMPLEMENTED")
+        raise CallRefused(status, text, code="NOT_IMPLEMENTED" if status == 501 else None)
 
     return refuse
+
+
+def _ignored(filters: list[str]) -> list[str]:
+    return [f"The emulator knows pages only: {', '.join(filters)} had no effect."] if filters else []
 
 
 def _with_warnings(body: Json, warnings: list[str]) -> Json:

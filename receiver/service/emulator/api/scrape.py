@@ -15,6 +15,9 @@ from receiver.service.emulator.scraping.kept import KeptScrapes, ScrapeExpired
 ReadScrape = Callable[[Json, Literal[1, 2]], ScrapePlan]
 """Reads the body of a scrape of a version. It raises CallRefused."""
 
+_NO_TOOLS = "The emulator has no tools of Alexandria. A scrape of the page that a tool is for has its content"
+"""What `scrape_alexandria` and `find_tools` of the service's SDK are told."""
+
 
 class ScrapeOperations:
     """Scrapes one page for a call, charges for it, and keeps the document for a day."""
@@ -35,6 +38,8 @@ class ScrapeOperations:
 
     async def scrape(self, call: ApiCall) -> Answer:
         """Scrape the page of a call. A page that cannot be scraped is an answer too, with its code."""
+        if call.version == 2 and "alexandria" in call.body:
+            raise CallRefused(501, _NO_TOOLS, code="NOT_IMPLEMENTED")
         plan = self._read(call.body, call.version)
         try:
             page = await self._scraper.scrape(plan, history_team=call.team)

@@ -36,7 +36,8 @@ def monitor_record(row: MonitorRow, *, credits_per_month: int, subscriptions: bo
     }
     if subscriptions and (recipients := _recipients(row.body)):
         record["emailRecipientSubscriptions"] = [
-            {"email": email, "status": "pending", "source": "monitor", "confirmationEmailSent": False}
+            # The service's SDK takes the sources team, opt_in and legacy, and raises for any other.
+            {"email": email, "status": "pending", "source": "opt_in", "confirmationEmailSent": False}
             for email in recipients
         ]
     return record

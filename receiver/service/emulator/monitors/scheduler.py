@@ -126,7 +126,7 @@ class MonitorScheduler:
         async def run() -> None:
             await self._database.run(lambda connection: _queue(connection, monitor, [check]))
             kept.set()
-            await self._runner.run(monitor, plan, check)
+            await self._run_each([(monitor, check)])
 
         task = self._spawn(monitor.id, run())
         self._current[monitor.id] = check["id"]

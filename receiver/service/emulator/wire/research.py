@@ -117,7 +117,10 @@ def read_agent(body: Json, policy: RequestPolicy = _DEFAULT_POLICY) -> ResearchP
         rule = "strictConstrainToURLs: it needs urls"
         raise refusal([custom_issue(rule, "strictConstrainToURLs")])
     # Links to what is wanted often stand in menus and footers.
-    options = PageOptionsBody(only_main_content=False, threat_protection=read.threat_protection)
+    options = PageOptionsBody(
+        only_main_content=False, threat_protection=read.threat_protection, location=read.location
+    )
+    plan = plan_of(options, policy, origin=read.origin, unkept=read.zero_data_retention is True)
     return ResearchPlan(
         kind="agent",
         urls=urls,
@@ -129,7 +132,7 @@ def read_agent(body: Json, policy: RequestPolicy = _DEFAULT_POLICY) -> ResearchP
         model=read.model or _MODEL,
         thread_id=read.thread_id,
         webhook=target_of(read.webhook, Operation.AGENT),
-        scrape=_extracting(plan_of(options, policy, origin=read.origin), read.schema_, read.prompt, None),
+        scrape=_extracting(plan, read.schema_, read.prompt, None),
         without_effect=tuple(name for name in ("effort", "mode", "exchange") if getattr(read, name) is not None),
     )
 

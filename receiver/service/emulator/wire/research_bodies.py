@@ -6,7 +6,12 @@ from pydantic import Field, JsonValue, StrictBool, model_validator
 
 from receiver.requests.base import Many
 from receiver.requests.jobs import AgentRequest, ExtractAgent, ExtractRequest
-from receiver.service.emulator.wire.scrape_bodies import PageOptionsBody, PageOptionsBodyV1, SenderFields
+from receiver.service.emulator.wire.scrape_bodies import (
+    AnyLocation,
+    PageOptionsBody,
+    PageOptionsBodyV1,
+    SenderFields,
+)
 from receiver.service.emulator.wire.webhooks import WebhookBody
 
 Schema = Annotated[dict[str, JsonValue] | None, Field(alias="schema")]
@@ -70,3 +75,7 @@ class AgentBody(AgentRequest, SenderFields):
     """Whether the result is data or a text; here it is data."""
     exchange: JsonValue = None
     """Tools of others. The emulator has none."""
+    location: AnyLocation | None = None
+    """The place that all pages are requested from (the service's SDK 4.55 sends its country)."""
+    zero_data_retention: StrictBool | None = None
+    """Whether nothing of the pages is kept (the service's SDK 4.55 sends it)."""

@@ -15,6 +15,9 @@ from receiver.requests.pages import ScrapeOptions, require_markdown
 from receiver.requests.scrape import ScrapeFormat, ScrapeOptionsV1
 from receiver.service.emulator.wire.urls import WebUrl
 
+_CHECK = "checkPromptInjection"
+_OLDER_PAGES = "pageMarkdown"
+
 
 class SenderFields(BaseModel):
     """What SDKs put into every body. None of it changes what the emulator does."""
@@ -54,6 +57,37 @@ def _without_details(value: Any) -> Any:
     return True if isinstance(value, dict) else value
 
 
+def _with_its_older_place(value: Any) -> Any:
+    """Return options whose `checkPromptInjection` stands beside the formats, where SDKs also put it into json."""
+    formats = value.get("formats") if isinstance(value, dict) else None
+    if not isinstance(formats, list):
+        return value
+    checks = [one[_CHECK] for one in formats if _is_json(one) and _CHECK in one]
+    if not checks:
+        return value
+    kept = [{name: one[name] for name in one if name != _CHECK} if _is_json(one) else one for one in formats]
+    return {_CHECK: checks[0], **value, "formats": kept}
+
+
+def _with_pages(value: Any) -> Any:
+    """Return options whose parsers say `pages`. Its older name is taken too, as the JavaScript SDK says."""
+    parsers = value.get("parsers") if isinstance(value, dict) else None
+    if not isinstance(parsers, list):
+        return value
+    return {**value, "parsers": [_renamed(one) for one in parsers]}
+
+
+def _renamed(parser: object) -> object:
+    if not isinstance(parser, dict) or parser.get("type") != "pdf" or _OLDER_PAGES not in parser:
+        return parser
+    others = {name: parser[name] for name in parser if name != _OLDER_PAGES}
+    return {"pages": parser[_OLDER_PAGES], **others}
+
+
+def _is_json(format_: object) -> bool:
+    return isinstance(format_, dict) and format_.get("type") in ("json", "deterministicJson")
+
+
 class PageOptionsBody(ScrapeOptions, SdkOptions):
     """How version 2 scrapes the pages of a scrape or a job."""
 
@@ -62,6 +96,8 @@ class PageOptionsBody(ScrapeOptions, SdkOptions):
     redact_pii: Annotated[StrictBool | None, Field(alias="redactPII"), BeforeValidator(_without_details)] = None
     """Also an object that says what is redacted and how; here all is, in one way."""
 
+    _has_one_check = model_validator(mode="before")(_with_its_older_place)
+    _has_newer_names = model_validator(mode="before")(_with_pages)
     _has_markdown = model_validator(mode="after")(require_markdown)
 
 

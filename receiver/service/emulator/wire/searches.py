@@ -83,12 +83,22 @@ class SearchBodyV1(Request, SdkOptions):
 
 
 class GovSearchBody(Request, SenderFields):
-    """The body of POST /v2/search/gov."""
+    """The body of POST /v2/search/gov. The filters are those of the service's SDK 4.55."""
 
     query: Query
     """What to search for."""
     k: Annotated[StrictInt, Field(ge=1, le=100)] = _LIMIT
     """The most hits."""
+    domain: str | None = None
+    """Only pages of this host."""
+    jurisdiction: str | None = None
+    """`us`, or a state such as `us-ca`. Pages have no such label here."""
+    court: str | None = None
+    """The id of a court. Pages have no such label here."""
+    court_type: str | None = None
+    """The kind of a court. Pages have no such label here."""
+    cites: str | None = None
+    """A law or a case that pages cite. Pages have no such label here."""
 
 
 class DeveloperSearchBody(Request, SenderFields):
@@ -165,10 +175,18 @@ def read_search(body: Json, version: Literal[1, 2], policy: RequestPolicy = _DEF
     return _plan_v1(body, policy) if version == 1 else _plan_v2(body, policy)
 
 
-def read_gov_search(body: Json, policy: RequestPolicy = _DEFAULT_POLICY) -> SearchPlan:
-    """Return the plan of POST /v2/search/gov. CallRefused is the service's 400."""
+def read_gov_search(body: Json, policy: RequestPolicy = _DEFAULT_POLICY) -> tuple[SearchPlan, list[str]]:
+    """Return the plan of POST /v2/search/gov, and the names of filters that change nothing here."""
     read = read_body(GovSearchBody, body, policy)
-    return SearchPlan(query=read.query, limit=read.k, categories=("gov",))
+    domains = () if read.domain is None else (read.domain,)
+    plan = SearchPlan(query=read.query, limit=read.k, categories=("gov",), include_domains=domains)
+    labels = {
+        "cites": read.cites,
+        "court": read.court,
+        "courtType": read.court_type,
+        "jurisdiction": read.jurisdiction,
+    }
+    return plan, [name for name, value in labels.items() if value is not None]
 
 
 def read_developer_search(body: Json, policy: RequestPolicy = _DEFAULT_POLICY) -> tuple[SearchPlan, list[str]]:

@@ -14,6 +14,8 @@ _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*):(?!\d)", re.IGNORECASE)
 """What stands before a colon, unless a port follows."""
 _NAME = re.compile(r"\.[^.\d][^.]*\.?$")
 """The end of a host name with a top-level domain, which is no number."""
+_NEVER_IN_HOSTS = re.compile(r"[\x00-\x20\x7f#/:<>?@\[\\\]^|%]")
+"""What a name cannot have: the forbidden domain code points of the URL standard, section 3.2."""
 _DEFAULT = RequestPolicy()
 
 
@@ -33,7 +35,8 @@ def _require_host(value: str, info: ValidationInfo) -> str:
     policy = info.context if isinstance(info.context, RequestPolicy) else _DEFAULT
     host = (urlsplit(value).hostname or "").lower()
     known = policy.plain_hosts is None or host in policy.plain_hosts
-    if not (known or host.endswith(".localhost") or _NAME.search(host) or _is_address(host)):
+    is_name = known or host.endswith(".localhost") or _NAME.search(host)
+    if not (is_name and not _NEVER_IN_HOSTS.search(host)) and not _is_address(host):
         raise ValueError("Invalid URL: the host needs a top-level domain, or has to be an address")
     return value
 

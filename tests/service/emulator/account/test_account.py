@@ -57,6 +57,13 @@ def test_a_team_tells_nothing_about_its_key() -> None:
     assert ApiKeys(["k"], open_access=True).team_of("Bearer k") == team_of_key(b"k")
 
 
+def test_the_sdk_of_version_1_has_no_key_where_it_says_so() -> None:
+    """With open access its `None` is a call without a key, unless that is a key."""
+    assert ApiKeys(["k"], open_access=True).team_of("Bearer None") == OPEN_TEAM
+    assert ApiKeys(open_access=True).team_of("Bearer None") == OPEN_TEAM
+    assert ApiKeys(["None"], open_access=True).team_of("Bearer None") == team_of_key(b"None")
+
+
 async def test_credits_are_taken_off_and_counted_by_month(state: StateDatabase) -> None:
     """They never go below 0, and every team has its own."""
     clock = VirtualClock(NOON)

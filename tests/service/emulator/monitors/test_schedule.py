@@ -126,14 +126,19 @@ async def test_a_run_that_is_due_while_a_check_runs_is_skipped() -> None:
     assert told == 2
 
 
-async def test_without_credits_a_run_is_skipped() -> None:
+@pytest.mark.parametrize("trigger", ["scheduled", "manual"])
+async def test_without_credits_a_run_is_skipped(trigger: str) -> None:
     async with studio() as one:
         one.purse.credits = 0
         monitor = await one.create()
-        await one.passes(HOUR)
+        if trigger == "manual":
+            await one.check(monitor)
+        else:
+            await one.passes(HOUR)
         (check,) = await one.checks(monitor)
 
-    assert (check["status"], check["billingStatus"]) == ("skipped_no_credits", "not_applicable")
+    assert (check["status"], check["trigger"]) == ("skipped_no_credits", trigger)
+    assert (check["billingStatus"], check["actualCredits"]) == ("not_applicable", 0)
     assert one.mailbox.events == []
     assert one.web.fetched == []
 

@@ -310,6 +310,7 @@ async def test_a_search_costs_two_credits_for_ten_hits() -> None:
         {"query": "x", "limit": 101},
         {"query": "x", "sources": ["videos"]},
         {"query": "x", "categories": ["cats"]},
+        {"query": "x", "categories": ["gov", "research"]},
         {"query": "x", "timeout": 0},
         {"query": "x", "unknown": 1},
         {"query": "x", "scrapeOptions": {"formats": ["changeTracking"]}},

@@ -120,6 +120,8 @@ def test_every_field_of_an_agent_is_read() -> None:
         "threadId": "019f2c10-0000-7000-8000-000000000001",
         "webhook": "http://127.0.0.1:9/w",
         "auditMetadata": {"username": "ann"},
+        "location": {"country": "de"},
+        "zeroDataRetention": True,
     }
     plan = read_agent(body)
 
@@ -127,6 +129,7 @@ def test_every_field_of_an_agent_is_read() -> None:
     assert plan.thread_id == body["threadId"]
     assert plan.without_effect == ("effort", "mode")
     assert not plan.scrape.only_main_content
+    assert (plan.scrape.country, plan.scrape.zero_data_retention) == ("DE", True)
     assert plan_from_json(plan_to_json(plan)) == plan
     assert read_agent({"prompt": "x"}).max_credits == 2_500
 

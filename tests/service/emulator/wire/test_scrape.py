@@ -24,6 +24,8 @@ from tests.service.emulator.wire.cases import (
 GUARDED = RequestPolicy(threat_protection="on")
 Version = Literal[1, 2]
 BOTH = pytest.mark.parametrize("version", [1, 2])
+JSON_WITH_CHECK = {"type": "json", "prompt": "prices", "checkPromptInjection": True}
+"""A format as SDKs make it: they also have the check beside the formats."""
 
 
 def read(version: Version = 2, policy: RequestPolicy = GUARDED, **body: Any) -> ScrapePlan:
@@ -344,6 +346,9 @@ def test_threat_protection_is_refused_unless_the_team_has_it(version: Version) -
         (2, {"mobile": True, "waitFor": 5, "blockAds": False}, ("mobile", "blockAds", "waitFor")),
         (2, {"proxy": "enhanced"}, ("proxy",)),
         (2, {"location": {"country": "DE"}, "fastMode": True}, ("location.country", "fastMode")),
+        (2, {"formats": [JSON_WITH_CHECK]}, ("checkPromptInjection",)),
+        (2, {"formats": ["links", {**JSON_WITH_CHECK, "checkPromptInjection": False}]}, ()),
+        (2, {"formats": [JSON_WITH_CHECK], "checkPromptInjection": False}, ()),
         (2, {"profile": {"name": "p"}, "auditMetadata": {"username": "u"}}, ("profile", "auditMetadata")),
         (1, {"changeTrackingOptions": {"tag": "t"}}, ("changeTrackingOptions",)),
         (1, {"lockdown": True, "redactPII": True}, ("lockdown", "redactPII")),
@@ -352,6 +357,24 @@ def test_threat_protection_is_refused_unless_the_team_has_it(version: Version) -
 def test_options_without_effect_are_named(version: Version, body: dict[str, Any], names: tuple[str, ...]) -> None:
     """They end in the answer's warning, unless they have their default anyway."""
     assert read(version, **body).without_effect == names
+
+
+def test_a_parser_of_pdfs_may_use_an_older_name() -> None:
+    """The service still takes `pageMarkdown`, which is `pages` now; a newer name counts more."""
+    older = {"type": "pdf", "pageMarkdown": True, "maxPages": 2}
+
+    assert read(parsers=[older]).parsers == ({"type": "pdf", "maxPages": 2, "pages": True},)
+    assert read(parsers=["pdf", {**older, "pages": False}]).parsers[1]["pages"] is False
+    assert paths_of(refused(lambda: read(parsers=[{"type": "image", "pageMarkdown": True}]))) == ["parsers.0"]
+    assert paths_of(refused(lambda: read(parsers=[{"type": "pdf", "pageMarkdown": 1}]))) == ["parsers.0"]
+
+
+def test_only_the_format_json_may_have_a_check_of_its_own() -> None:
+    wrong = {"type": "summary", "checkPromptInjection": True}
+    (unknown,) = refused(lambda: read(formats=[JSON_WITH_CHECK, wrong])).details or []
+
+    assert (unknown["keys"], unknown["path"]) == (["checkPromptInjection"], ["formats", 1])
+    assert read(formats=[JSON_WITH_CHECK]).formats == ({"type": "json", "prompt": "prices"},)
 
 
 @BOTH
@@ -398,6 +421,10 @@ def test_a_url_may_lack_its_scheme(version: Version, written: str, read_as: str)
         "http://" + "a" * 300 + ".com",
         "http://[::1",
         "http://\x00.com",
+        "https://exa mple.com",
+        "https://exa%20mple.com",
+        "https://exa<mple.com/",
+        "https://exa\\mple.com",
     ],
 )
 def test_a_wrong_url_is_refused(version: Version, written: str) -> None:
@@ -413,6 +440,7 @@ def test_hosts_of_given_sites_need_no_top_level_domain() -> None:
     assert read(policy=given_site, url="http://intranet:8080/a").url == "http://intranet:8080/a"
     assert read(policy=private, url="http://wiki/a").url == "http://wiki/a"
     refused(lambda: read(policy=given_site, url="http://wiki"))
+    refused(lambda: read(policy=private, url="http://wi ki"))
 
 
 def test_a_missing_url_and_unknown_keys_are_told_together() -> None:
