@@ -259,7 +259,8 @@ def _check_emulator() -> str:
     from receiver.service.emulator.browser.finding import find_browser
     from receiver.service.emulator.options import EmulatorOptions
 
-    return f"can run; its browser: {find_browser(EmulatorOptions()).text}"
+    found = find_browser(EmulatorOptions())
+    return f"can run; its browser{'' if found.executable is None else ':'} {found.text}"
 
 
 async def _left_waiting(settings: Settings) -> list[str]:

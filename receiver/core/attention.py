@@ -52,7 +52,7 @@ class Concern:
     reason: str = ""
     """What tells it from others of its kind and subject, such as an error without its numbers."""
     since: datetime | None = None
-    """Since when, if that is known."""
+    """When the oldest delivery of it arrived, if that is known."""
     error: str = ""
     """What went wrong, if a handler says it."""
     pattern: str = ""
@@ -61,7 +61,7 @@ class Concern:
     @property
     def sentence(self) -> str:
         """All of it, for those who see no page."""
-        since = f" since {self.since:%Y-%m-%d %H:%M} UTC" if self.since else ""
+        since = f", of deliveries since {self.since:%Y-%m-%d %H:%M} UTC" if self.since else ""
         return f"{self.text}{since}{f': {self.error}' if self.error else ''}"
 
 

@@ -88,7 +88,8 @@ def require_event(
         if accepted and not batched:
             raise HandlerError(f"{handler} takes {annotated}: add batch=, or take one event")
     elif accepted and batched:
-        raise HandlerError(f"{handler} has batch= and takes {annotated}: it gets a list, write list[...]")
+        names = " | ".join(event.__name__ for event in accepted)
+        raise HandlerError(f"{handler} has batch= and takes {names}: it gets a list, write list[{names}]")
     if not accepted:
         if not hasattr(function, "__wrapped__"):  # a decorator may give the inner function something else
             _require_room_for(handler, annotated, wanted, batched=batched)

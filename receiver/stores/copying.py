@@ -7,8 +7,8 @@ from typing import Any
 from receiver.core.ports.store import Store
 from receiver.errors import ConfigurationError
 from receiver.stores import open_store
-from receiver.stores.sql.copying import SOURCE, TARGET, CopySide
-from receiver.stores.sql.named_errors import errors_of
+from receiver.stores.sql.copying import SOURCE, TARGET, CopySide, CopySizes, sizes_of
+from receiver.stores.sql.named_errors import NamedDatabase, errors_of
 
 
 @asynccontextmanager
@@ -25,6 +25,13 @@ async def open_copy(source: str, target: str, *, create: bool = True) -> AsyncIt
         with errors_of(TARGET):
             writing = await stack.enter_async_context(_opened(_store(target), create=create))
         yield _side(source, reading), _side(target, writing)
+
+
+async def source_sizes(source: str) -> CopySizes:
+    """Return what the store at an address holds, without any other store."""
+    with errors_of(SOURCE):
+        async with _store(source).reports() as reading:
+            return await sizes_of(NamedDatabase(_side(source, reading).database, SOURCE))
 
 
 @asynccontextmanager

@@ -35,7 +35,7 @@ def test_what_needs_somebody_is_listed(capsys: pytest.CaptureFixture[str]) -> No
     """The worst first; the JSON has the same."""
     assert invoke("list") == 0
     dead, quarantined = capsys.readouterr().out.splitlines()
-    assert dead.startswith("dead         3 dead in handlers.pages.save since 2026-08-04 12:00 UTC: ")
+    assert dead.startswith("dead         3 dead in handlers.pages.save, of deliveries since 2026-08-04 12:00 UTC: ")
     assert quarantined == "quarantined  1 request in quarantine in the last 24 hours: conflict"
 
     assert invoke("list", "--json") == 0

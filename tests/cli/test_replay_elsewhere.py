@@ -60,6 +60,24 @@ def test_work_is_made_for_the_workers(command: Command) -> None:
     assert len(command.out.splitlines()) == 4
 
 
+def test_the_plan_says_what_runs_anyway(command: Command) -> None:
+    """New work items would do a second time what still waits. Work of other handlers does not count."""
+    keep(delivery("a"), delivery("b", 1))
+    assert command("--enqueue", "--handler", "*.one") == 0
+    assert "will run besides" not in command.out
+
+    assert command("--enqueue", "--handler", "*.laned") == 0
+    assert "will run besides" not in command.out
+
+    assert command("--enqueue", "--handler", "*.one", "--dry-run") == 0
+    assert command.out.endswith(
+        "  2 work items for such events are not done yet, and will run besides\n"
+        "  `receiver work-items retry` runs waiting ones at once, and makes no second ones\n"
+    )
+    assert command("--handler", "*.one", "--dry-run") == 0
+    assert "will run besides" not in command.out, "nothing is made here"
+
+
 def test_work_is_made_for_the_chosen_handlers(command: Command) -> None:
     """Only the chosen events count."""
     keep_jobs(6)

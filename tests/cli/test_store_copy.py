@@ -106,7 +106,13 @@ def test_a_dry_run_makes_no_store(capsys: pytest.CaptureFixture[str]) -> None:
     """The plan says what there is on both sides."""
     assert invoke("store", "copy", STORE, TO, "--dry-run") == 0
     assert not COPY.exists()
-    assert "does not exist yet" in capsys.readouterr().out
+    plan = capsys.readouterr().out
+    assert "  from      6 events" in plan
+    assert "does not exist yet" in plan
+    assert invoke("store", "copy", STORE, TO) == 2, "there is no terminal to ask"
+    assert not COPY.exists()
+    assert invoke("store", "copy", "sqlite:///none.db", TO, "--dry-run") == 3
+    capsys.readouterr()
 
     assert invoke("store", "copy", STORE, TO, "--yes") == 0
     capsys.readouterr()

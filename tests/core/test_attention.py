@@ -31,7 +31,9 @@ async def test_more_dead_items_than_are_examined_are_counted_all_the_same() -> N
     [concern, _] = concerns(await read_attention(store, NOON + HOUR), AttentionLimits(), NOON + HOUR)
 
     assert concern.count == EXAMINED + 5
-    assert concern.sentence.startswith("2,005 dead in save since 2026-08-04 12:00 UTC: TimeoutError: ")
+    assert concern.sentence.startswith(
+        "2,005 dead in save, of deliveries since 2026-08-04 12:00 UTC: TimeoutError: "
+    )
     assert (concern.kind, concern.subject, concern.reason) == (ConcernKind.DEAD, "save", "TimeoutError: #")
 
 

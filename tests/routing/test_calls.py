@@ -184,7 +184,7 @@ def test_a_batch_is_taken_as_a_list(function: Any) -> None:
 @pytest.mark.parametrize(
     ("function", "options", "words"),
     [
-        (of_event, {"batch": 10}, "it gets a list, write list[...]"),
+        (of_event, {"batch": 10}, "takes CrawlPage: it gets a list, write list[CrawlPage]"),
         (of_other_list, {"batch": 10}, "is registered for CrawlPage and takes list["),
         (with_single_context, {"batch": 10}, "takes a Context, and with batch= it gets a BatchContext"),
         (of_list, {}, "add batch=, or take one event"),

@@ -36,7 +36,7 @@ async def test_dead_work_is_told_once_together_and_again_when_it_is_well(world: 
     await world.die("handlers.save", "TimeoutError: row {}", count=40)
     [text] = await world.after(5 * MINUTE)
     assert text.startswith(
-        "receiver on m1: 40 dead in handlers.save since 2026-08-04 12:05 UTC: TimeoutError: row "
+        "receiver on m1: 40 dead in handlers.save, of deliveries since 2026-08-04 12:05 UTC: TimeoutError: row "
     )
     assert await world.after(HOUR) == []
 
@@ -89,8 +89,8 @@ async def test_all_that_is_new_in_one_check_is_one_message(world: World) -> None
     content = json.loads(post.content)
     assert content["text"].splitlines() == [
         "receiver on m1:",
-        "• 1 dead in one since 2026-08-04 12:00 UTC: TimeoutError",
-        "• 1 dead in two since 2026-08-04 12:00 UTC: KeyError",
+        "• 1 dead in one, of deliveries since 2026-08-04 12:00 UTC: TimeoutError",
+        "• 1 dead in two, of deliveries since 2026-08-04 12:00 UTC: KeyError",
         "• 3 requests in quarantine in the last 24 hours: conflict",
     ]
     assert content["machine"] == "m1"

@@ -10,10 +10,14 @@ from receiver.core.bulk import DeliveryPlan
 from receiver.core.chosen_work import FIRST
 from receiver.core.deliveries import StoredDelivery
 from receiver.core.ports.reports import Reports
-from receiver.core.text import counted, escape_controls
+from receiver.core.text import counted, escape_controls, literal
+from receiver.core.types import WorkState
+from receiver.core.work import WorkFilter
 from receiver.events import EVENT_CLASSES, UnknownEvent
 from receiver.replay.selection import Selection
 from receiver.routing import Handler
+
+_UNFINISHED = (WorkState.WAITING, WorkState.QUEUED, WorkState.HELD, WorkState.RUNNING)
 
 
 async def show_plan(plan: DeliveryPlan, reports: Reports, selection: Selection, flags: ReplayFlags) -> None:
@@ -25,7 +29,10 @@ async def show_plan(plan: DeliveryPlan, reports: Reports, selection: Selection, 
     counts = {} if flags.mode is ReplayMode.SEND else _by_handler(plan, selection.handlers)
     by = {"handler": counts} if counts else {}
     first = await _first(reports, selection)
-    for line in (*plan_lines(plan, flags.mode.value[0], first=first, by=by), *_remarks(selection, counts)):
+    remarks = [*_remarks(selection, counts)]
+    if flags.mode is ReplayMode.ENQUEUE:
+        remarks += await _run_besides(reports, selection)
+    for line in (*plan_lines(plan, flags.mode.value[0], first=first, by=by), *remarks):
         write(line)
     flush()
 
@@ -55,6 +62,27 @@ def _remarks(selection: Selection, counts: Mapping[str, int]) -> Sequence[str]:
     if selection.after is not None:
         remarks.append(f"  left out: the events up to {escape_controls(str(selection.after))} in this order")
     return remarks
+
+
+async def _run_besides(reports: Reports, selection: Selection) -> Sequence[str]:
+    """Return how much work of the same handlers runs anyway, so that new work items would do it twice."""
+    wanted = selection.wanted
+    unfinished = WorkFilter(
+        type=wanted.type,
+        job_id=wanted.job_id,
+        since=wanted.since,
+        until=wanted.until,
+        handler=tuple(literal(handler.name) for handler in selection.handlers),
+        among=_UNFINISHED,
+    )
+    count = (await reports.work_plan(unfinished)).count
+    if not count:
+        return ()
+    verb = "is" if count == 1 else "are"
+    return (
+        f"  {counted(count, 'work item')} for such events {verb} not done yet, and will run besides",
+        "  `receiver work-items retry` runs waiting ones at once, and makes no second ones",
+    )
 
 
 def _by_handler(plan: DeliveryPlan, handlers: Sequence[Handler]) -> Mapping[str, int]:

@@ -13,7 +13,7 @@ from receiver.core.addresses import shown_address
 from receiver.core.sizes import shown_size
 from receiver.core.text import counted
 from receiver.stores import open_store
-from receiver.stores.copying import open_copy
+from receiver.stores.copying import open_copy, source_sizes
 from receiver.stores.sql.copying import TARGET, CopySizes, StoreCopy
 from receiver.stores.sql.named_errors import errors_of
 
@@ -43,23 +43,28 @@ def copy(source: str, target: str, yes: bool, dry_run: bool) -> int:
 async def _copy(source: str, target: str, *, yes: bool, dry_run: bool) -> int:
     say(f"copy {shown_address(source)} to {shown_address(target)}")
     with errors_of(TARGET):
-        is_new = dry_run and not open_store(target).exists()
-    if is_new:
+        is_new = not open_store(target).exists()
+    if is_new:  # it is not made before somebody agrees
+        say(f"  from      {_line(await source_sizes(source))}")
         say(f"  to        {shown_address(target)} does not exist yet and will be made")
-        return OK
+        if dry_run:
+            return OK
+        if not agreed("Copy?", yes=yes):
+            return FAILED
     async with open_copy(source, target, create=not dry_run) as (reading, writing):
         plan = StoreCopy(reading, writing)
         with progress("events compared", None) as advance:
             removed = await StoreCopy(reading, writing, advance=advance).removals()
         held, known = await plan.sizes()
-        say(f"  from      {_line(held)}")
-        say(f"  to        {_line(known)}")
-        if removed:
-            say(f"  removes   {counted(removed, 'event')} of TO that FROM has no longer")
-        if dry_run:
-            return OK
-        if not agreed("Copy?", yes=yes):
-            return FAILED
+        if not is_new:
+            say(f"  from      {_line(held)}")
+            say(f"  to        {_line(known)}")
+            if removed:
+                say(f"  removes   {counted(removed, 'event')} of TO that FROM has no longer")
+            if dry_run:
+                return OK
+            if not agreed("Copy?", yes=yes):
+                return FAILED
         try:
             with progress("rows copied", None) as advance:
                 await StoreCopy(reading, writing, advance=advance).run()

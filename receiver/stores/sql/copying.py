@@ -65,6 +65,11 @@ class CopySizes:
     quarantined: int
 
 
+async def sizes_of(store: NamedDatabase) -> CopySizes:
+    """Return what a store holds."""
+    return CopySizes(*map(int, await store.call(lambda found: found.execute(statements.SIZES).fetchone())))
+
+
 class StoreCopy:
     """A copy from a source to a target. `advance` is told how many rows have been compared."""
 
@@ -145,11 +150,7 @@ class StoreCopy:
 
     async def sizes(self) -> tuple[CopySizes, CopySizes]:
         """Return what the source and the target hold."""
-        source, target = [
-            CopySizes(*map(int, await one.call(lambda found: found.execute(statements.SIZES).fetchone())))
-            for one in (self._reading, self._writing)
-        ]
-        return source, target
+        return await sizes_of(self._reading), await sizes_of(self._writing)
 
     async def _origin(self) -> int:
         found = await self._reading.call(partial(mark, name=self._source.identity_mark))

@@ -93,7 +93,7 @@ async def test_all_is_well_until_something_is_dead(browser: Browser, opened: Ope
     page = await browser.page("/")
 
     assert "One thing needs you." in page
-    assert "1 dead in one since" in page
+    assert "1 dead in one, of deliveries since" in page
 
 
 async def test_a_paused_handler_and_a_refused_request_need_somebody(browser: Browser, opened: Opened) -> None:
