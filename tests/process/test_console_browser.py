@@ -465,3 +465,41 @@ async def test_long_words_push_nothing_off_the_page(browser: Any, tmp_path: Path
             button = await tab.page.get_by_role("link", name="Retry").first.bounding_box()
             assert button is not None
             assert button["height"] < 40
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_fields_stand_out_from_what_is_around_them(visit: Visit, scheme: str) -> None:
+    """Their edges have three times the contrast that nothing has (WCAG 2.2, 1.4.11). axe-core sees only texts."""
+    tab = await visit.tab(color_scheme=scheme)
+    await tab.go("/deliveries")
+    colours = "one => ['borderTopColor', 'backgroundColor'].map((name) => getComputedStyle(one)[name])"
+    edge, inside = await tab.page.eval_on_selector("input[name=type]", colours)
+    _, around = await tab.page.eval_on_selector("form.filters", colours)
+
+    assert min(contrast(edge, inside), contrast(edge, around)) >= 3
+
+
+def contrast(one: str, other: str) -> float:
+    """Return the contrast of two colours as WCAG has it."""
+    lower, higher = sorted(luminance(colour) for colour in (one, other))
+    return (higher + 0.05) / (lower + 0.05)
+
+
+def luminance(colour: str) -> float:
+    """Return the relative luminance of a colour such as `rgb(1, 2, 3)`."""
+    parts = [int(part) / 255 for part in re.findall(r"\d+", colour)[:3]]
+    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+async def test_two_columns_of_tables_are_one_where_they_would_not_fit(visit: Visit) -> None:
+    tab = await visit.tab(viewport={"width": 1024, "height": 800})
+    await tab.go("/")
+    found = await tab.page.eval_on_selector_all(
+        ".columns > section > .list",
+        "found => found.map((one) => [one.scrollWidth, one.parentElement.clientWidth])",
+    )
+
+    assert found
+    assert all(inner <= outer for inner, outer in found)
+    assert min(outer for _, outer in found) > 900

@@ -80,7 +80,12 @@ class Gate:
         token = "" if session is None else self._sessions.form_token(session)
         is_signed_in = session is not None and session.signed_in
         scope.setdefault("state", {}).update(
-            session=session, signed_in=is_signed_in, token=token, form=form, read_only=self._read_only
+            session=session,
+            signed_in=is_signed_in,
+            is_in=is_signed_in or not self._sessions.needs_password,
+            token=token,
+            form=form,
+            read_only=self._read_only,
         )
         await self._app(scope, receive, self._with_headers(send, request, cookie))
 

@@ -77,6 +77,7 @@ class PageRenderer:
             token=state.token,
             read_only=state.read_only,
             signed_in=state.signed_in,
+            is_in=state.is_in,
             now=self._clock.now(),
         )
         return HTMLResponse(rendered.encode("utf-8", "backslashreplace"), status)

@@ -151,6 +151,20 @@ async def test_with_a_password_everything_waits_for_the_sign_in(browse: MakeBrow
     assert (await browser.http.get("/deliveries")).status_code == 303
 
 
+@pytest.mark.parametrize("path", ["/sign-in", "/static/none"])
+async def test_whoever_is_not_in_sees_no_version_and_no_pages(
+    browse: MakeBrowser, opened: Opened, path: str
+) -> None:
+    browser = browse(password=PASSWORD)
+
+    page = (await browser.http.get(path)).text
+
+    assert "receiver 1 " not in page
+    assert "<nav" not in page
+    await browser.send("/sign-in", password=PASSWORD)
+    assert "receiver 1 " in await browser.page("/deliveries")
+
+
 async def test_over_https_the_cookie_is_secure(browse: MakeBrowser, opened: Opened) -> None:
     browser = browse("https://localhost", password=PASSWORD)
 
