@@ -2,6 +2,8 @@
 
 import json
 import re
+import shutil
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,8 +12,10 @@ from receiver.core.ports.store import Store
 from receiver.core.quarantine import Quarantined
 from receiver.core.schedules import PlannedRun
 from receiver.core.types import HandlerSwitch
+from receiver.stores.sqlite.store import SqliteStore
 from receiver.web.console.app import ConsoleApp
 from receiver.web.console.filters import PAGE_SIZE
+from receiver.web.console.pages.overview import LITTLE_ROOM
 from receiver.web.console.parts import ConsoleOptions
 from tests.doubles import NOON, body_of, delivery
 from tests.stores.opened import DEAD, DONE, ONE, TWO, Opened, ended
@@ -270,6 +274,17 @@ async def test_the_simulator_answers_what_an_outage_costs(browser: Browser, open
         part = await browser.page(f"/simulator?{wrong}", headers={"hx-request": "true"})
         assert 'class="tone-bad"' in part
         assert "<html" not in part
+
+
+async def test_a_full_disk_needs_somebody(
+    browser: Browser, opened: Opened, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing else on the page tells that deliveries are refused."""
+    for free, tells in ((LITTLE_ROOM, False), (7_000_000, True)):
+        monkeypatch.setattr(shutil, "disk_usage", lambda _, free=free: SimpleNamespace(free=free))
+        page = await browser.page("/")
+        assert ("The disk of the store has 7.0 MB free" in page) is (tells and isinstance(store, SqliteStore))
+        assert ("All is well." in page) is not (tells and isinstance(store, SqliteStore))
 
 
 async def test_what_a_list_cuts_is_whole_for_those_who_point_at_it(browser: Browser, opened: Opened) -> None:
