@@ -130,17 +130,22 @@ def concerns(found: Attention, limits: AttentionLimits, now: datetime) -> Iterat
 
 def _dead(found: Attention) -> Iterator[Concern]:
     groups = Counter([one.handler for one in found.dead])
+    examined: Counter[HandlerName] = Counter()
+    for group in found.dead:
+        examined[group.handler] += group.count
     named: set[HandlerName] = set()
     for place, group in enumerate(found.dead):
         if place >= _MOST_GROUPS and group.handler in named:
             continue
         named.add(group.handler)
         alone = groups[group.handler] == 1
-        count = found.dead_counts.get(group.handler, group.count) if alone else group.count
+        all_dead = found.dead_counts.get(group.handler, group.count)
+        count = all_dead if alone else group.count
+        more = "+" if not alone and all_dead > examined[group.handler] else ""  # nobody knows of which error
         yield Concern(
             ConcernKind.DEAD,
             "bad",
-            f"{count:,} dead in {group.handler}",
+            f"{count:,}{more} dead in {group.handler}",
             subject=group.handler,
             count=count,
             reason=group.kind,

@@ -47,8 +47,10 @@ def grouped(items: Iterable[WorkSummary]) -> list[DeadGroup]:
         whole = one.last_error or one.note or NO_REASON
         error = shortened(whole.partition("\n")[0], _ERROR_WIDTH)
         kind = _kind(error)
-        made = DeadGroup(one.handler, error, one.received_at, one.received_at, kind, _pattern(whole))
-        group = groups.setdefault((one.handler, kind), made)
+        group = groups.get((one.handler, kind))
+        if group is None:
+            group = DeadGroup(one.handler, error, one.received_at, one.received_at, kind, _pattern(whole))
+            groups[one.handler, kind] = group
         group.first_at = min(group.first_at, one.received_at)
         group.last_at = max(group.last_at, one.received_at)
         group.ids.append(one.id)

@@ -2,6 +2,9 @@
 
 from datetime import timedelta
 
+import pytest
+
+from receiver.core import dead_letters
 from receiver.core.attention import AttentionLimits, ConcernKind, concerns, read_attention
 from receiver.core.dead_letters import EXAMINED
 from receiver.core.types import AttemptOutcome, HandlerName, HandlerSwitch, Trigger, WorkState
@@ -35,6 +38,30 @@ async def test_more_dead_items_than_are_examined_are_counted_all_the_same() -> N
         "2,005 dead in save, of deliveries since 2026-08-04 12:00 UTC: TimeoutError: "
     )
     assert (concern.kind, concern.subject, concern.reason) == (ConcernKind.DEAD, "save", "TimeoutError: #")
+
+
+async def test_more_dead_items_of_several_errors_than_are_examined_may_be_of_any() -> None:
+    store = await filled([f"{'Key' if number % 2 else 'Timeout'}Error: {number}" for number in range(EXAMINED + 4)])
+
+    found = [*concerns(await read_attention(store, NOON), AttentionLimits(), NOON)]
+
+    assert [one.text for one in found if one.kind is ConcernKind.DEAD] == ["1,000+ dead in save"] * 2
+
+
+async def test_a_group_of_dead_items_is_described_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To make the glob of an error for each of thousands took most of the time of the first page."""
+    made: list[str] = []
+    pattern = dead_letters._pattern
+
+    def noted(error: str) -> str:
+        made.append(error)
+        return pattern(error)
+
+    monkeypatch.setattr(dead_letters, "_pattern", noted)
+
+    await read_attention(await filled([f"TimeoutError: {number}" for number in range(50)]), NOON)
+
+    assert len(made) == 1
 
 
 async def test_each_error_of_a_handler_is_a_concern_of_its_own() -> None:

@@ -88,9 +88,9 @@ class Site:
         self.url = url
         self._serving = serving
 
-    async def post(self, body: bytes) -> Any:
+    async def post(self, body: bytes, **more: Any) -> Any:
         """Send a delivery."""
-        return await post(self._serving.port, body)
+        return await post(self._serving.port, body, **more)
 
     async def deliver(self, number: int, *, fails: bool = False) -> None:
         """Send a delivery about a page."""

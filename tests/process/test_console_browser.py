@@ -7,6 +7,7 @@ import asyncio
 import json
 import re
 from collections.abc import AsyncIterator
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -317,3 +318,188 @@ async def test_the_essential_way_through_on_postgresql(browser: Any, tmp_path: P
         for path in (*PAGES, *ROWS):
             await tab.go(path)
             assert await tab.is_no_wider_than(360), path
+
+
+RENEW = "renew()"
+
+
+async def test_a_link_from_elsewhere_leads_to_its_page_and_signs_nobody_out(browser: Any, tmp_path: Path) -> None:
+    """An alert in a chat has such links."""
+    async with serving_site(tmp_path, console_password="correct horse") as site, visiting(browser, site) as visit:
+        tab = await visit.tab()
+        await tab.go("/")
+        await tab.page.get_by_label("Password").fill("correct horse")
+        await tab.page.get_by_role("button", name="Sign in").click()
+        await tab.shows("One thing needs you.")
+        chat = await tab.page.context.new_page()
+        link = f'<a href="{site.url}/dead">alert</a>'
+        await chat.route("http://chat.test/", lambda route: route.fulfill(body=link, content_type="text/html"))
+        await chat.goto("http://chat.test/")
+        await chat.get_by_text("alert").click()
+        await chat.get_by_text("Dead letters").first.wait_for()
+
+        await tab.go("/deliveries")
+        await tab.shows("Sign out")
+
+
+async def test_a_page_whose_session_is_over_leads_to_the_sign_in(browser: Any, tmp_path: Path) -> None:
+    async with serving_site(tmp_path, console_password="correct horse") as site:
+        visit = Visit(browser, site.url)
+        tab = await visit.tab()
+        await tab.go("/")
+        await tab.page.get_by_label("Password").fill("correct horse")
+        await tab.page.get_by_role("button", name="Sign in").click()
+        await tab.shows("One thing needs you.")
+
+        await tab.page.wait_for_load_state()
+        await tab.page.context.clear_cookies()
+        await tab.page.evaluate(RENEW)
+
+        await tab.page.wait_for_url("**/sign-in?next=/")
+        assert await tab.page.locator("h1").all_text_contents() == ["Sign in"]
+        await visit.aclose()
+
+
+async def refused(answer: dict[str, Any] | None, route: Any) -> None:
+    """Give an answer that is none of ours, or none."""
+    await (route.abort() if answer is None else route.fulfill(**answer))
+
+
+async def test_a_page_that_cannot_renew_itself_says_how_old_it_is(browser: Any, site: Site) -> None:
+    visit = Visit(browser, site.url)
+    tab = await visit.tab()
+    await tab.go("/")
+    await tab.shows("One thing needs you.")
+    said = tab.page.get_by_role("status")
+    assert await said.text_content() == ""
+
+    for answer, text in (
+        ({"status": 503, "body": "no"}, "The console answers with the error 503. What is shown here is of "),
+        (None, "The console does not answer. What is shown here is of "),
+    ):
+        await tab.page.route(f"{site.url}/", partial(refused, answer))
+        await tab.page.evaluate(RENEW)
+        await tab.shows(text)
+        await tab.page.unroute(f"{site.url}/")
+    await tab.page.evaluate(RENEW)
+    await tab.page.wait_for_function("document.getElementById('age').textContent === ''")
+    await visit.aclose()
+
+
+async def test_silence_renews_a_page_too(visit: Visit) -> None:
+    """A worker that has died changes nothing in the store, nor does a delivery that does not come."""
+    tab = await visit.tab()
+    await tab.page.clock.install()
+    await tab.go("/")
+    await tab.shows("One thing needs you.")
+    await tab.page.evaluate("unfollow()")
+    async with tab.page.expect_request(lambda request: "hx-request" in request.headers):
+        await tab.page.clock.run_for(60_000)
+
+
+async def test_moments_are_in_the_zone_of_the_reader_at_once(visit: Visit) -> None:
+    """A renewed part that shows UTC for an instant moves everything below."""
+    tab = await visit.tab(timezone_id="Asia/Kolkata", locale="en-GB")
+    await tab.go("/")
+    await tab.shows("One thing needs you.")
+    watch = """() => {
+        window.seen = [];
+        const look = () => window.seen.push(document.querySelector(".verdict time").textContent);
+        new MutationObserver(look).observe(document.getElementById("live"), {childList: true});
+        return new Promise((end) => { document.addEventListener("htmx:afterSettle", () => end()); renew(); });
+    }"""
+    await tab.page.evaluate(watch)
+    seen = await tab.page.evaluate("window.seen")
+
+    assert seen
+    assert [text for text in seen if not text.endswith("GMT+5:30")] == []
+
+
+async def test_without_javascript_nothing_offers_what_needs_it(visit: Visit) -> None:
+    with_script, without = await visit.tab(), await visit.tab(java_script_enabled=False)
+    for tab, pauses, zone in ((with_script, 1, "times are shown in your zone"), (without, 0, "times are in UTC")):
+        await tab.go("/deliveries")
+        assert await tab.page.get_by_role("button", name="Pause").count() == pauses
+        assert zone in await tab.page.locator("footer").inner_text()
+
+
+async def test_a_wrong_value_in_the_simulator_is_named_at_once(visit: Visit) -> None:
+    tab = await visit.tab()
+    await tab.go("/simulator")
+    await tab.page.get_by_label("Outage lasts").fill("long")
+    await tab.shows("outage for: ")
+
+
+async def test_a_long_body_is_reached_with_the_keyboard_and_printed_whole(visit: Visit, site: Site) -> None:
+    data = [{"markdown": "\n\n".join(f"# Line {number}" for number in range(80)), "html": "<p>" * 2_000}]
+    assert (await site.post(body_of("crawl.page", id="job-3", webhookId="long", data=data))).status == 200
+    await site.deployment.all_ended()
+    tab = await visit.tab()
+    await tab.go("/deliveries/long")
+    await tab.page.get_by_text("Raw body").click()
+    boxes = ".markdown, .part[open] > pre"
+    assert await tab.page.eval_on_selector_all(boxes, "found => found.map((one) => one.tabIndex)") == [0, 0]
+    whole = "found => found.every((one) => one.scrollHeight <= one.clientHeight)"
+    assert not await tab.page.eval_on_selector_all(boxes, whole)
+
+    await tab.page.emulate_media(media="print")
+
+    assert await tab.page.eval_on_selector_all(boxes, whole)
+    assert not await tab.page.locator("header").is_visible()
+
+
+async def test_long_words_push_nothing_off_the_page(browser: Any, tmp_path: Path) -> None:
+    """Such as the name of a header, which a page shows whole, or an error beside the buttons of its row."""
+    word = "W" * 300
+    body = body_of("crawl.page", id="job-4", webhookId="long", success=False, data=[], error="no")
+    async with serving_site(tmp_path) as site, visiting(browser, site) as visit:
+        assert (await site.post(body, headers=[(word, "x")])).status == 200
+        await site.deployment.all_ended()
+        for width in (1280, 360):
+            tab = await visit.tab(viewport={"width": width, "height": 800})
+            await tab.go("/deliveries/long")
+            await tab.page.get_by_text("Headers", exact=True).click()
+            assert await tab.is_no_wider_than(width)
+            await tab.go("/dead")
+            await tab.page.locator("td.why a").first.evaluate("(link, word) => { link.textContent = word }", word)
+            button = await tab.page.get_by_role("link", name="Retry").first.bounding_box()
+            assert button is not None
+            assert button["height"] < 40
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_fields_stand_out_from_what_is_around_them(visit: Visit, scheme: str) -> None:
+    """Their edges have three times the contrast that nothing has (WCAG 2.2, 1.4.11). axe-core sees only texts."""
+    tab = await visit.tab(color_scheme=scheme)
+    await tab.go("/deliveries")
+    colours = "one => ['borderTopColor', 'backgroundColor'].map((name) => getComputedStyle(one)[name])"
+    edge, inside = await tab.page.eval_on_selector("input[name=type]", colours)
+    _, around = await tab.page.eval_on_selector("form.filters", colours)
+
+    assert min(contrast(edge, inside), contrast(edge, around)) >= 3
+
+
+def contrast(one: str, other: str) -> float:
+    """Return the contrast of two colours as WCAG has it."""
+    lower, higher = sorted(luminance(colour) for colour in (one, other))
+    return (higher + 0.05) / (lower + 0.05)
+
+
+def luminance(colour: str) -> float:
+    """Return the relative luminance of a colour such as `rgb(1, 2, 3)`."""
+    parts = [int(part) / 255 for part in re.findall(r"\d+", colour)[:3]]
+    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+async def test_two_columns_of_tables_are_one_where_they_would_not_fit(visit: Visit) -> None:
+    tab = await visit.tab(viewport={"width": 1024, "height": 800})
+    await tab.go("/")
+    found = await tab.page.eval_on_selector_all(
+        ".columns > section > .list",
+        "found => found.map((one) => [one.scrollWidth, one.parentElement.clientWidth])",
+    )
+
+    assert found
+    assert all(inner <= outer for inner, outer in found)
+    assert min(outer for _, outer in found) > 900

@@ -80,7 +80,12 @@ class Gate:
         token = "" if session is None else self._sessions.form_token(session)
         is_signed_in = session is not None and session.signed_in
         scope.setdefault("state", {}).update(
-            session=session, signed_in=is_signed_in, token=token, form=form, read_only=self._read_only
+            session=session,
+            signed_in=is_signed_in,
+            is_in=is_signed_in or not self._sessions.needs_password,
+            token=token,
+            form=form,
+            read_only=self._read_only,
         )
         await self._app(scope, receive, self._with_headers(send, request, cookie))
 
@@ -99,6 +104,8 @@ class Gate:
         if self._sessions.needs_password and not is_open and not (session and session.signed_in):
             if request.method == "POST":
                 return PlainTextResponse("Sign in first.", 403)
+            if request.headers.get("hx-request"):  # a page within a part of the page would be shown there
+                return PlainTextResponse("Sign in first.", 403, {"hx-refresh": "true"})
             target = quote(path + (f"?{request.url.query}" if request.url.query else ""))
             return RedirectResponse(f"{scope_root(request.scope)}/sign-in?next={target}", 303)
         if request.method == "POST" and self._read_only and path not in ("/sign-in", "/sign-out"):
@@ -111,7 +118,8 @@ class Gate:
                 headers = MutableHeaders(scope=message)
                 for name, value in _HEADERS.items():
                     headers.setdefault(name, value)
-                headers.setdefault("cache-control", "no-store")
+                is_file = path_inside(request.scope).startswith(_STATIC)  # the same for all, and it has an ETag
+                headers.setdefault("cache-control", "no-cache" if is_file else "no-store")
                 if cookie is not None and "set-cookie" not in headers:
                     headers.append("set-cookie", cookie_header(cookie, request))
             await send(message)
@@ -120,11 +128,15 @@ class Gate:
 
 
 def cookie_header(cookie: str, request: Request) -> str:
-    """Return the header that gives a browser its session."""
+    """Return the header that gives a browser its session.
+
+    It is Lax: with Strict, who follows a link from a chat would come without it, and lose it to the new one of the
+    sign-in. No GET changes anything.
+    """
     secure = "; Secure" if request.url.scheme == "https" else ""
     path = scope_root(request.scope) or "/"
     age = int(SESSION_LENGTH.total_seconds())
-    return f"{COOKIE}={cookie}; Max-Age={age}; Path={path}; HttpOnly; SameSite=Strict{secure}"
+    return f"{COOKIE}={cookie}; Max-Age={age}; Path={path}; HttpOnly; SameSite=Lax{secure}"
 
 
 def scope_root(scope: Scope) -> str:

@@ -55,6 +55,7 @@ class PageRenderer:
             segment=segment,
             clean=lambda text: escape_controls(str(text), keep="\n\t"),
             cut=lambda text, width=200: shortened(escape_controls(str(text)), width),
+            titled=_titled,
             number=lambda value: "-" if value is None else f"{value:,}",
             counted=counted,
             duration=_duration,
@@ -76,6 +77,7 @@ class PageRenderer:
             token=state.token,
             read_only=state.read_only,
             signed_in=state.signed_in,
+            is_in=state.is_in,
             now=self._clock.now(),
         )
         return HTMLResponse(rendered.encode("utf-8", "backslashreplace"), status)
@@ -163,6 +165,14 @@ def _leaf(value: Any) -> Markup:
     except ValueError:  # an integer with more digits than Python writes
         written = "a very large number"
     return Markup('<span class="value">{}</span>').format(shortened(written))
+
+
+def _titled(outside: object, width: int) -> Markup | str:
+    """Return the beginning of a text; of one that is cut, with more of it for those who point at it."""
+    text = escape_controls(str(outside))
+    if len(text) <= width:
+        return text
+    return Markup('<span title="{}">{}</span>').format(shortened(text), shortened(text, width))
 
 
 def _moment(moment: datetime | None) -> Markup:

@@ -202,6 +202,22 @@ async def test_what_fits_only_after_the_plan_needs_a_new_plan(browser: Browser, 
     assert await states(opened) == ["waiting", "waiting"]
 
 
+async def test_what_came_after_the_plan_does_not_stop_it(browser: Browser, opened: Opened) -> None:
+    """Where work fails all the time, no plan is ever the newest."""
+    (first,) = await opened.items(1, ONE, claim=True)
+    await opened.settle(ended(first, DEAD, error="no"))
+    form = dict(_FIELD.findall(await browser.page("/work-items/retry/plan?handler=one&state=dead")))
+
+    (later,) = await opened.items(1, ONE, claim=True)
+    await opened.settle(ended(later, DEAD, error="no"))
+    answer = await browser.http.post("/work-items/retry", data=form)
+    await finished(browser)
+
+    assert answer.status_code == 303
+    assert await states(opened) == ["waiting", "dead"]
+    assert "1 of 1 changed; done" in await browser.page(answer.headers["location"])
+
+
 async def test_a_span_of_time_is_that_of_the_plan(browser: Browser, opened: Opened, clock: VirtualClock) -> None:
     """With `until=30m` more and more items would fit while somebody reads the plan."""
     for minutes in (0, 31):

@@ -98,6 +98,8 @@ async def test_only_what_can_go_on_says_so(browser: Browser, opened: Opened) -> 
 
     assert ["Stop after this part" in page for page in pages] == [True, True]
     assert ["The rest can go on later." in page for page in pages] == [True, False]
+    # The page is drawn anew each second: the button keeps the focus by its id, and nobody hears all of it again.
+    assert all('<button id="stop">' in page and 'aria-busy="true"' in page for page in pages)
 
 
 async def test_a_text_that_no_store_can_keep_finds_nothing(browser: Browser, opened: Opened) -> None:

@@ -47,6 +47,26 @@ async def test_every_answer_forbids_scripts_frames_and_caching(browser: Browser,
     assert (await browser.http.get("/")).headers["cache-control"] == "no-store"
 
 
+async def test_a_static_file_is_asked_for_again_and_sent_once(browser: Browser, opened: Opened) -> None:
+    file = await browser.http.get("/static/console.js")
+    again = await browser.http.get("/static/console.js", headers={"if-none-match": file.headers["etag"]})
+
+    assert file.headers["cache-control"] == "no-cache"
+    assert (again.status_code, again.content) == (304, b"")
+
+
+async def test_a_page_that_renews_itself_after_its_session_leads_to_the_sign_in(
+    browse: MakeBrowser, opened: Opened
+) -> None:
+    """The browser would put the sign-in into the part of the page that it renews."""
+    browser = browse(password=PASSWORD)
+
+    answer = await browser.http.get("/", headers={"hx-request": "true"})
+
+    assert (answer.status_code, answer.headers["hx-refresh"]) == (403, "true")
+    assert "location" not in answer.headers
+
+
 async def test_a_get_changes_nothing_and_other_methods_are_refused(browser: Browser, opened: Opened) -> None:
     assert (await browser.http.get("/sign-out")).status_code == 404
     for method in ("PUT", "DELETE", "PATCH", "OPTIONS"):
@@ -123,12 +143,26 @@ async def test_with_a_password_everything_waits_for_the_sign_in(browse: MakeBrow
     assert (signed_in.status_code, signed_in.headers["location"]) == (303, "/deliveries?type=crawl.page")
     cookie = signed_in.headers["set-cookie"]
     assert "HttpOnly" in cookie
-    assert "SameSite=Strict" in cookie
+    assert "SameSite=Lax" in cookie
     assert "Secure" not in cookie
     assert "Sign out" in await browser.page("/deliveries")
 
     await browser.send("/sign-out", at="/deliveries")
     assert (await browser.http.get("/deliveries")).status_code == 303
+
+
+@pytest.mark.parametrize("path", ["/sign-in", "/static/none"])
+async def test_whoever_is_not_in_sees_no_version_and_no_pages(
+    browse: MakeBrowser, opened: Opened, path: str
+) -> None:
+    browser = browse(password=PASSWORD)
+
+    page = (await browser.http.get(path)).text
+
+    assert "receiver 1 " not in page
+    assert "<nav" not in page
+    await browser.send("/sign-in", password=PASSWORD)
+    assert "receiver 1 " in await browser.page("/deliveries")
 
 
 async def test_over_https_the_cookie_is_secure(browse: MakeBrowser, opened: Opened) -> None:

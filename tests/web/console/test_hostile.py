@@ -260,7 +260,7 @@ async def test_the_pages_of_drift_and_monitors_keep_no_bodies(browser: Browser, 
 
     drift, monitors = await browser.page("/drift"), await browser.page("/monitors")
 
-    assert "1 long ones were left out" in drift
+    assert "1 long one was left out" in drift
     assert "novelty" in drift
     assert monitors.count("<code>m-1</code>") == 1
     for one in await browser.app.parts.checks.get() or ():

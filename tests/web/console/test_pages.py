@@ -2,6 +2,8 @@
 
 import json
 import re
+import shutil
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,8 +12,10 @@ from receiver.core.ports.store import Store
 from receiver.core.quarantine import Quarantined
 from receiver.core.schedules import PlannedRun
 from receiver.core.types import HandlerSwitch
+from receiver.stores.sqlite.store import SqliteStore
 from receiver.web.console.app import ConsoleApp
 from receiver.web.console.filters import PAGE_SIZE
+from receiver.web.console.pages.overview import LITTLE_ROOM
 from receiver.web.console.parts import ConsoleOptions
 from tests.doubles import NOON, body_of, delivery
 from tests.stores.opened import DEAD, DONE, ONE, TWO, Opened, ended
@@ -266,6 +270,54 @@ async def test_the_simulator_answers_what_an_outage_costs(browser: Browser, open
         "rate=nan",
     ):
         await browser.page(f"/simulator?{wrong}", 400)
+        # With another status the browser would leave the charts of the values before.
+        part = await browser.page(f"/simulator?{wrong}", headers={"hx-request": "true"})
+        assert 'class="tone-bad"' in part
+        assert "<html" not in part
+
+
+async def test_a_full_disk_needs_somebody(
+    browser: Browser, opened: Opened, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing else on the page tells that deliveries are refused."""
+    for free, tells in ((LITTLE_ROOM, False), (7_000_000, True)):
+        monkeypatch.setattr(shutil, "disk_usage", lambda _, free=free: SimpleNamespace(free=free))
+        page = await browser.page("/")
+        assert ("The disk of the store has 7.0 MB free" in page) is (tells and isinstance(store, SqliteStore))
+        assert ("All is well." in page) is not (tells and isinstance(store, SqliteStore))
+
+
+async def test_what_a_list_cuts_is_whole_for_those_who_point_at_it(browser: Browser, opened: Opened) -> None:
+    await opened.add(delivery("a", kind="crawl." + "<b>" * 30))
+    (work_id,) = await opened.route(ONE)
+    await opened.settle(ended(work_id, DEAD, error="x" * 300 + "end"))
+
+    for path in ("/work-items", "/handlers"):
+        assert f'title="{"x" * 300}end"' in await browser.page(path)
+    assert f'title="crawl.{"&lt;b&gt;" * 30}"' in await browser.page("/deliveries")
+
+
+async def test_whoever_may_only_read_finds_the_items_of_a_group(browse: MakeBrowser, opened: Opened) -> None:
+    await opened.in_state(DEAD)
+
+    page = await browse(read_only=True).page("/dead")
+
+    assert any(link.startswith("/work-items?handler=one&state=dead") for link in links(page))
+    assert not any("/plan?" in link for link in links(page))
+
+
+async def test_a_plan_for_nothing_asks_nothing(browser: Browser, opened: Opened) -> None:
+    await opened.in_state(DEAD)
+
+    for path in ("/work-items/bury/plan?state=dead", "/run-again/plan?type=none"):
+        page = await browser.page(path)
+        assert "<h1>Nothing to " in page
+        assert "?</h1>" not in page
+
+
+async def test_a_filter_that_hides_all_checks_says_so(browser: Browser, opened: Opened) -> None:
+    assert "No check of a monitor has ended" in await browser.page("/monitors")
+    assert "No check matches" in await browser.page("/monitors?since=1h")
 
 
 async def test_the_quarantine_shows_a_request(browser: Browser, opened: Opened) -> None:

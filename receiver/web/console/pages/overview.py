@@ -1,6 +1,6 @@
 """The first page: is all well, and what needs somebody."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from urllib.parse import urlencode
@@ -14,9 +14,11 @@ from receiver.core.activity import MINUTE
 from receiver.core.attention import Concern, ConcernKind, concerns, late_workers, read_attention, switched_off
 from receiver.core.deliveries import DeliveryFilter
 from receiver.core.jobs import JobFilter, warnings
+from receiver.core.sizes import shown_size
 from receiver.core.text import literal
 from receiver.core.types import WorkState
 from receiver.core.views import waiting_items, with_subjects
+from receiver.core.work import StoreFacts
 from receiver.web.console.charts import bars
 from receiver.web.console.newest_jobs import newest_jobs
 from receiver.web.console.parts import ConsoleParts, get
@@ -24,6 +26,8 @@ from receiver.web.console.segments import segment
 from receiver.web.console.traffic import by_span, last_steps
 
 _LATEST = 12
+LITTLE_ROOM = 100_000_000
+"""Free bytes of a disk that somebody should look after. It may be full within minutes."""
 _HOUR = timedelta(hours=1)
 _DAY = timedelta(days=1)
 
@@ -81,17 +85,27 @@ class OverviewPage:
             "jobs": jobs,
             "job_warnings": {one.job_id: warnings(one, now=now) for one in jobs},
             "concerns": [
-                ShownConcern(one.tone, one.text, _link(one), one.since, one.error)
-                for one in (
-                    *concerns(attention, self._parts.options.limits, now),
-                    *switched_off(handlers),
-                    *late_workers(workers, now),
-                )
+                *_little_room(facts),
+                *(
+                    ShownConcern(one.tone, one.text, _link(one), one.since, one.error)
+                    for one in (
+                        *concerns(attention, self._parts.options.limits, now),
+                        *switched_off(handlers),
+                        *late_workers(workers, now),
+                    )
+                ),
             ],
             "last": newest[0].received_at if newest else None,
         }
         template = "overview_live.html" if request.headers.get("hx-request") else "overview.html"
         return self._parts.pages.page(request, template, content)
+
+
+def _little_room(facts: StoreFacts) -> Iterator[ShownConcern]:
+    """Yield that the disk is full, or soon will be: then no delivery is taken, and all that was may be well."""
+    if facts.free is not None and facts.free < LITTLE_ROOM:
+        text = f"The disk of the store has {shown_size(facts.free)} free; without room deliveries are refused"
+        yield ShownConcern("bad", text, "/guide/runbook#the-disk-is-full")
 
 
 def _arrivals(minutes: Mapping[datetime, int], now: datetime, span: timedelta, step: timedelta) -> Markup:

@@ -44,14 +44,16 @@ class SimulatorPage:
             "answer": "",
             "words": (),
         }
+        is_part = bool(request.headers.get("hx-request"))
         try:
             scenario = _scenario(Query(given))
         except (WrongFilter, ValueError) as exc:
             content["error"] = _reason(exc)
-            return self._parts.pages.page(request, "simulator.html", content, status=400)
-        content |= await self._parts.slow.run(_simulated, scenario)
-        template = "simulator_result.html" if request.headers.get("hx-request") else "simulator.html"
-        return self._parts.pages.page(request, template, content)
+        else:
+            content |= await self._parts.slow.run(_simulated, scenario)
+        template = "simulator_result.html" if is_part else "simulator.html"
+        status = 400 if content["error"] and not is_part else 200  # a part with another status is not shown
+        return self._parts.pages.page(request, template, content, status=status)
 
 
 def _simulated(scenario: Scenario) -> dict[str, Any]:

@@ -131,11 +131,11 @@ class WorkItemPages:
         form = self._parts.form(request)
         wanted = _wanted(self._parts, request.path_params["verb"], form)
         async with self._parts.access.reading() as reports:
-            chosen = await _choose(reports, wanted)
-        chosen = _as_planned(chosen, form)
+            found = await _choose(reports, wanted)
+            chosen = await _as_planned(reports, found, form)
         planned = form.number("count")
         if planned is not None and chosen.plan.count > planned:
-            return self._plan_page(request, wanted, chosen, has_grown=True)
+            return self._plan_page(request, wanted, found, has_grown=True)
         action = NewAction(actor_of(request), wanted.action.verb, wanted.about, chosen.plan.count, wanted.choice)
         number = await self._parts.runs.start(
             action, lambda *faces: _carry_out(self._parts.clock, wanted, chosen, *faces)
@@ -167,13 +167,14 @@ async def _choose(reports: Reports, wanted: _Wanted) -> ChosenWork:
     return await choose_matching(reports, wanted.action, work)
 
 
-def _as_planned(chosen: ChosenWork, form: Query) -> ChosenWork:
-    """Leave out what came after the plan was shown."""
+async def _as_planned(reports: Reports, found: ChosenWork, form: Query) -> ChosenWork:
+    """Leave out what came after the plan was shown: where work fails all the time, more is always there."""
     last = form.number("last_id")
-    if chosen.named or last is None:
-        return chosen
-    plan: WorkPlan = replace(chosen.plan, last_id=min(chosen.plan.last_id, last))
-    return replace(chosen, plan=plan)
+    if found.named or last is None or last >= found.plan.last_id:
+        return found
+    plan: WorkPlan = replace(found.plan, last_id=last)
+    count = sum([len(ids) async for ids in reports.work_ids(found.wanted, plan)])
+    return replace(found, plan=replace(plan, count=count))
 
 
 async def _carry_out(

@@ -1,7 +1,7 @@
 // All pages work without this file. It renews what changed, and shows moments in the reader's zone.
 "use strict";
 
-const exact = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+const exact = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long" });
 
 function localTimes(part) {
   for (const time of part.querySelectorAll("time[datetime]")) {
@@ -15,11 +15,20 @@ function localTimes(part) {
   }
 }
 
+// A box that scrolls has to be reached with the keyboard; one that does not needs no stop.
+function reachable(part) {
+  for (const box of part.querySelectorAll("pre, .json, .markdown")) {
+    if (box.scrollHeight > box.clientHeight || box.scrollWidth > box.clientWidth) box.tabIndex = 0;
+  }
+}
+
 const RETRY_MS = 30000;
+const RENEW_MS = 30000;
 const LIVE = "[hx-trigger*='store-changed']";
 let paused = false;
 let missed = false;
 let changes = null;
+let renewedAt = new Date();
 
 // Whoever reads a row with the keyboard, or has chosen text in it, must not lose it to a newer one.
 function isInUse() {
@@ -52,6 +61,7 @@ function follow() {
   changes = opened;
   opened.addEventListener("changed", renew);
   opened.addEventListener("error", () => {
+    renew(); // it says whether the console is there
     if (opened.readyState !== EventSource.CLOSED || changes !== opened) return;
     changes = null;
     window.setTimeout(follow, RETRY_MS);
@@ -90,6 +100,34 @@ document.addEventListener("htmx:beforeSwap", (event) => {
   event.detail.shouldSwap = false;
   missed = true;
 });
-document.addEventListener("DOMContentLoaded", () => { localTimes(document); follow(); });
-document.addEventListener("htmx:afterSettle", (event) => localTimes(event.target));
+
+// What nobody can renew looks as well as ever, so the page says how old it is.
+function tellAge(text) {
+  const said = document.getElementById("age");
+  if (said.textContent !== text) said.textContent = text; // a screen reader reads each change
+}
+for (const kind of ["htmx:sendError", "htmx:responseError"]) {
+  document.addEventListener(kind, (event) => {
+    const { status } = event.detail.xhr;
+    const why = status ? `The console answers with the error ${status}` : "The console does not answer";
+    tellAge(`${why}. What is shown here is of ${exact.format(renewedAt)}.`);
+  });
+}
+document.addEventListener("htmx:afterSwap", () => {
+  renewedAt = new Date();
+  tellAge("");
+  localTimes(document); // now, not after htmx has settled: each moment would be seen in UTC before
+});
+
+// Silence is news as well: a worker that has died changes nothing in the store.
+window.setInterval(renew, RENEW_MS);
+
+document.addEventListener("DOMContentLoaded", () => {
+  localTimes(document);
+  reachable(document);
+  for (const one of document.querySelectorAll("[data-script]")) one.hidden = false;
+  for (const one of document.querySelectorAll("[data-plain]")) one.hidden = true;
+  follow();
+});
+document.addEventListener("toggle", (event) => reachable(event.target), true);
 window.addEventListener("pageshow", (event) => { if (event.persisted) window.location.reload(); });
