@@ -37,7 +37,7 @@ END
 """
 """The state of a delivery, seen over all its work items."""
 
-STOPS_LANE = f"EXISTS ({_ITS_WORK} AND w.state = '{WorkState.DEAD}' AND w.heads_lane = 1 {ONE_BY_ONE})"
+STOPS_LANE = f"EXISTS ({ITS_WORK} AND w.state = '{WorkState.DEAD}' AND w.heads_lane = 1 {ONE_BY_ONE})"
 """Whether a dead work item of a delivery, called `d`, stops its lane."""
 
 _BEHIND_SEQ = (
