@@ -46,6 +46,7 @@ def main(level: str, log_format: str, descriptor: str) -> None:
     end_after_parent(timedelta(0))
     worker = socket.socket(fileno=int(descriptor))
     worker.set_inheritable(False)
+    worker.setblocking(True)  # it is not, where code in the worker has called `socket.setdefaulttimeout`
     configure_logs(level=level, as_json=log_format == "json")
     log_crashes()
     messages: SimpleQueue[Any] = SimpleQueue()

@@ -478,7 +478,7 @@ def test_a_router_without_handlers_is_refused(command: Command, monkeypatch: pyt
 def test_a_missing_store_is_reported(command: Command) -> None:
     """The command does not make a store."""
     assert command() == 3
-    assert "there is no database at kept.db" in command.err
+    assert f"there is no database at {Path('kept.db').absolute()}" in command.err
     assert not Path("kept.db").exists()
 
 

@@ -421,7 +421,7 @@ def test_in_a_pipe_each_is_a_line_of_the_listing(capsys: pytest.CaptureFixture[s
 def test_a_database_in_a_missing_folder_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     """It could not be created, so the exit code is 3."""
     assert run(receiver.main, ["tail", "--store", "sqlite:///nowhere/x.db"]) == 3
-    assert "there is no folder nowhere" in capsys.readouterr().err
+    assert f"there is no folder {Path('nowhere').absolute()}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("wrong", [("--lines", "-1"), ("--limit", "0"), ("--state", "odd")])

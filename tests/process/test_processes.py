@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import signal
+import socket
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
@@ -79,6 +80,22 @@ async def test_a_function_runs_in_another_process(bench: PoolBench) -> None:
     (first, job), (second, other) = bench.notes()
     assert (job, other) == ("j", "i")
     assert first == second != str(os.getpid())
+
+
+async def test_a_default_time_out_of_sockets_is_not_for_ours(bench: PoolBench) -> None:
+    """Modules of handlers set one as they are imported, so that no request of theirs hangs."""
+    before = socket.getdefaulttimeout()
+    socket.setdefaulttimeout(0.2)
+    try:
+        ends = [await bench.run(computing.note)]
+        await asyncio.sleep(0.3)
+        ends.append(await bench.run(computing.note))
+    finally:
+        socket.setdefaulttimeout(before)
+
+    assert [end.result for end in ends] == [Succeeded()] * 2
+    (first, _), (second, _) = bench.notes()
+    assert first == second
 
 
 async def test_calls_run_beside_each_other(bench: PoolBench) -> None:

@@ -20,6 +20,7 @@ from receiver.stores.sqlite.queue import SqliteQueue
 from receiver.stores.sqlite.store import SqliteStore
 from receiver.stores.sqlite.write_ahead_log import log_path
 from tests.doubles import NOON, delivery, event_of, eventually, soon, turns
+from tests.stores.opened import ONE
 
 PAGE = 4096
 LONG_LOG = 70 * 1024 * 1024
@@ -59,6 +60,24 @@ async def test_the_worker_does_not_sync_and_does_not_checkpoint_in_a_commit(
     async with sqlite_store.queue() as queue:
         assert isinstance(queue, SqliteQueue)
         assert await pragma(queue.database, name) == value
+
+
+async def test_a_once_key_is_synced_before_anybody_gets_it(sqlite_store: SqliteStore) -> None:
+    """After a power cut the action of a handler would be done twice. What follows is not synced again."""
+    async with sqlite_store.queue() as queue:
+        assert isinstance(queue, SqliteQueue)
+        said: list[str] = []
+        await queue.database.call(lambda connection: connection.set_trace_callback(said.append))
+        assert await queue.once(ONE, "mail", now=NOON)
+        await queue.database.call(lambda connection: connection.set_trace_callback(None))
+
+        assert [one for one in said if not one.lstrip().startswith("INSERT")] == [
+            "PRAGMA synchronous = FULL",
+            "BEGIN IMMEDIATE",
+            "COMMIT",
+            "PRAGMA synchronous = NORMAL",
+        ]
+        assert await pragma(queue.database, "fullfsync") == 1
 
 
 async def test_a_commit_leaves_the_database_file_alone(made: Path, sqlite_store: SqliteStore) -> None:

@@ -49,7 +49,7 @@ _READABLE = "".join(
     for table in ("sqlite_schema", "deliveries", "bodies", "quarantine", "marks", "work_items", "attempts")
 )
 _SYNCED = "PRAGMA synchronous = FULL; PRAGMA fullfsync = ON;"
-_UNSYNCED = "PRAGMA synchronous = NORMAL;"
+_UNSYNCED = "PRAGMA synchronous = NORMAL; PRAGMA fullfsync = ON;"
 
 
 class SqliteStore:
