@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 from receiver.service.emulator.api.calls import Answer, ApiCall, ApiOperation, CallRefused, Json
 from receiver.service.emulator.api.jobs import job_id, translated_failures
-from receiver.service.emulator.api.traces import snapshot_id, snapshot_text, trace_of
+from receiver.service.emulator.api.traces import end_of, snapshot_id, snapshot_text, trace_of
 from receiver.service.emulator.research.engine import ResearchEngine
 from receiver.service.emulator.research.records import ResearchRecord, ResearchState
 from receiver.service.emulator.times import wire_time
@@ -132,10 +132,12 @@ def _run(job: ResearchRecord, *, with_data: bool) -> Json:
         "prompt": job.plan.prompt,
         "urls": list(job.plan.urls),
         "schema": job.plan.schema,
-        "status": _shown_state(job),
+        # Not the words of a job's own status: the service's SDK says so.
+        "status": job.state if job.ended_at is None else end_of(job)[0],
         "createdAt": wire_time(job.created_at),
         "finishedAt": None if job.ended_at is None else wire_time(job.ended_at),
         "creditsUsed": job.credits,
+        "message": None,
     }
     return run | ({"data": job.result.data} if with_data else {})
 

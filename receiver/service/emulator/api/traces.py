@@ -53,13 +53,14 @@ def _events(job: ResearchRecord, steps: Sequence[ResearchStep]) -> Iterator[tupl
         names = {"artifactId": _id_of(job, "result"), "snapshotId": snapshot_id(job)}
         yield job.ended_at, {"type": "artifact.updated", "artifact": {"kind": "json", "change": "init", **names}}
     lasted = int((job.ended_at - job.created_at).total_seconds() * 1000)
-    outcome, error = _end_of(job)
+    outcome, error = end_of(job)
     general = "failed" if outcome == "credit_limit_reached" else outcome
     yield job.ended_at, {"type": "agent.finished", "outcome": general, "durationMs": lasted, "error": error}
     yield job.ended_at, {"type": "run.finished", "outcome": outcome, "error": error}
 
 
-def _end_of(job: ResearchRecord) -> tuple[str, Json | None]:
+def end_of(job: ResearchRecord) -> tuple[str, Json | None]:
+    """Return how an agent that has ended did so, in the words of traces and conversations, and its error."""
     if job.state is ResearchState.COMPLETED:
         return "succeeded", None
     if job.state is ResearchState.CANCELLED:

@@ -36,6 +36,8 @@ from receiver.service.emulator.wire.webhooks import target_of
 Json = dict[str, Any]
 
 _DEFAULT_POLICY = RequestPolicy()
+_REMOVABLE = frozenset({"goal", "webhook", "notification"})
+"""What a change removes by null: the service's JavaScript SDK types these three so."""
 _RETENTION_DAYS, _MAX_RESULTS = 30, 10
 _NOT_CRAWL_OPTIONS = frozenset({"url", "webhook", "scrapeOptions"})
 """Keys of a crawl that a monitor's target has elsewhere."""
@@ -64,15 +66,16 @@ def read_monitor_changes(
 ) -> MonitorPlan:
     """Return the plan of a monitor after PATCH /v2/monitor/{id}; `current` is the `body` of its plan before.
 
-    `nulls` are the keys that were null in the request: a `goal` that is null is removed. Lists are replaced whole.
+    `nulls` are the keys that were null in the request: what may be null in a monitor is removed. Lists are replaced
+    whole.
     """
     if not body and not nulls:
         raise CallRefused(400, "Update body cannot be empty", code="BAD_REQUEST")
     merged = {key: value for key, value in {**current, **body}.items() if value is not None}
     if "goal" in body and current.get("goal") is None and "judgeEnabled" not in body:
         merged.pop("judgeEnabled", None)  # its default follows the goal
-    if "goal" in nulls:
-        merged.pop("goal", None)
+    for key in _REMOVABLE.intersection(nulls):
+        merged.pop(key, None)
     read = read_body(ChangedMonitorBody, merged, policy)
     return _plan_of(read, merged, new_id=new_id, now=now, policy=policy)
 

@@ -79,9 +79,11 @@ _TRACE_EVENT = _table(
 AGENT_TRACE = _answer("id", "events", "creditsUsed", id=_UUID, events=_list(_TRACE_EVENT), creditsUsed=_NUMBER)
 AGENT_SNAPSHOT = _answer("id", "snapshotId", "snapshot", id=_UUID, snapshotId=_UUID, snapshot=_TEXT)
 _THREAD_RUN = _table(
-    ("id", "turn", "prompt", "status", "createdAt"),
+    ("id", "turn", "mode", "prompt", "status", "createdAt", "finishedAt", "creditsUsed", "message"),
     id=_UUID,
     turn=_NUMBER,
+    status={"enum": ["processing", "succeeded", "failed", "cancelled", "refused", "credit_limit_reached"]},
+    message={"type": ["string", "null"]},
     createdAt=_MOMENT,
     finishedAt=_NULLABLE_MOMENT,
     creditsUsed=_NUMBER,

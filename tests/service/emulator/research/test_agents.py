@@ -176,6 +176,7 @@ async def test_a_conversation_goes_on() -> None:
         thread = (await service.ask("GET", f"/v2/agent/threads/{first['threadId']}?includeData=true"))["thread"]
         assert [(run["id"], run["turn"]) for run in thread["runs"]] == [(first["id"], 1), (second["id"], 2)]
         assert (thread["status"], bool(thread["runs"][0]["data"])) == ("idle", True)
+        assert [run["status"] for run in thread["runs"]] == ["succeeded", "succeeded"]
         await service.ask("GET", f"/v2/agent/threads/{UNKNOWN}", status=404)
 
 
@@ -216,7 +217,10 @@ async def test_a_trace_tells_how_an_agent_ended(more: Json, cancel: bool, outcom
             await service.ask("DELETE", job)
         await service.clock.settle()
         events = (await service.ask("GET", f"{job}/trace"))["events"]
+        thread_id = (await service.ask("GET", job))["threadId"]
+        thread = (await service.ask("GET", f"/v2/agent/threads/{thread_id}"))["thread"]
 
+        assert [run["status"] for run in thread["runs"]] == [outcome]
         assert (events[-1]["type"], events[-1]["outcome"]) == ("run.finished", outcome)
         assert events[-1]["error"]["message"]
 

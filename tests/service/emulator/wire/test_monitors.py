@@ -206,6 +206,16 @@ def test_a_goal_can_be_removed_and_set() -> None:
     assert not change(change(before, judgeEnabled=False).body, goal="other").judge_enabled
 
 
+def test_a_webhook_and_notifications_can_be_removed() -> None:
+    """Null removes what may be null in a monitor, and nothing else."""
+    email = {"email": {"enabled": True, "recipients": ["ann@example.com"]}}
+    before = read(webhook="https://a.test", notification=email, retentionDays=5).body
+    after = change(before, nulls=("webhook", "notification", "retentionDays", "name"))
+
+    assert (after.webhook, after.notification, after.body["webhook"]) == (None, {}, None)
+    assert (after.retention_days, after.name) == (5, before["name"])
+
+
 def test_an_empty_change_is_refused() -> None:
     """The origin that SDKs add counts as a key."""
     before = read().body
