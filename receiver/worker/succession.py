@@ -27,7 +27,8 @@ class Succession:
         store_refused: int,
     ) -> None:
         """`command` gets the name of the worker, the names of the dead workers that it replaces, and whether the
-        worker before it has told already that the store is refused. It has if it ended with `store_refused`.
+        worker before it has told already that the store is refused. It has if it ended with `store_refused`. A
+        worker that told exit code 0 has given its work back, so it is none of the dead.
         """
         self._command = command
         self._new_id = new_id
@@ -39,7 +40,8 @@ class Succession:
         """Return the command line of the next worker; `last` is the end of the worker before it."""
         if last is not None and last.ran_long:
             self._dead.clear()  # that worker had enough time to take over their work
-        if self._worker is not None:
+        gave_back = last is not None and last.code == 0  # as before a restart with new code: nothing is left of it
+        if self._worker is not None and not gave_back:
             self._dead = [*self._dead, self._worker][-_REMEMBERED:]
         self._worker = self._new_id()
         is_told = last is not None and last.code == self._store_refused

@@ -1,0 +1,23 @@
+"""Which workers count as dead for the one that follows them."""
+
+from collections.abc import Sequence
+
+from receiver.core.types import WorkerId
+from receiver.worker.succession import Succession
+from receiver.worker.supervisor import ProcessEnd
+
+
+def command(worker: WorkerId, dead: Sequence[WorkerId], store_refusal_told: bool) -> Sequence[str]:
+    """Return the dead workers alone."""
+    return dead
+
+
+def test_a_worker_that_gave_its_work_back_is_not_dead() -> None:
+    """So it is after new code: the next worker need not be careful. Those that died before it still count."""
+    names = map(WorkerId, "abcd")
+    succession = Succession(command, lambda: next(names), store_refused=3)
+
+    assert succession(None) == []
+    assert succession(ProcessEnd(0, ran_long=False)) == []
+    assert succession(ProcessEnd(None, ran_long=False)) == ["b"]
+    assert succession(ProcessEnd(0, ran_long=False)) == ["b"]
