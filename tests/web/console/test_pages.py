@@ -255,6 +255,7 @@ async def test_the_simulator_answers_what_an_outage_costs(browser: Browser, open
     page = await browser.page("/simulator?rate=1&duration=1h&outage_from=10m&outage_for=25m")
     assert "240 of 3,600 deliveries fail for good" in page
     assert page.count("<svg") == 4
+    assert "Deliveries by fate, in steps of 16s</figcaption>" in page  # how many of them a bar is
 
     shorter = await browser.page("/simulator?outage_for=5m", headers={"hx-request": "true"})
     assert "Nothing is lost" in shorter
