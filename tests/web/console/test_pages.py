@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from datetime import timedelta
 from types import SimpleNamespace
 
 import pytest
@@ -286,6 +287,21 @@ async def test_a_full_disk_needs_somebody(
         page = await browser.page("/")
         assert ("The disk of the store has 7.0 MB free" in page) is (tells and isinstance(store, SqliteStore))
         assert ("All is well." in page) is not (tells and isinstance(store, SqliteStore))
+
+
+async def test_a_minute_has_no_sixty_seconds(browser: Browser, opened: Opened, clock: VirtualClock) -> None:
+    await opened.add(delivery("a", received_at=clock.now() - timedelta(seconds=59.9)))
+
+    assert ">59 s ago<" in await browser.page("/deliveries")
+
+
+async def test_whoever_does_nothing_is_back_at_what_was_chosen(browser: Browser, opened: Opened) -> None:
+    await opened.in_state(DEAD)
+
+    plan = await browser.page("/work-items/retry/plan?state=dead&handler=o*")
+
+    assert "/work-items?handler=o%2A&state=dead" in links(plan)
+    assert "/work-items" in links(await browser.page("/work-items/retry/plan?ids=1"))
 
 
 async def test_what_a_list_cuts_is_whole_for_those_who_point_at_it(browser: Browser, opened: Opened) -> None:
