@@ -63,6 +63,8 @@ class Chart:
     """What the chart shows, for readers who cannot see it."""
     shapes: str
     """SVG elements, WIDTH wide and HEIGHT high."""
+    caption: str
+    """The title, and what a step of the chart is."""
 
 
 def svg(charts: Sequence[Chart], *, name: str, style: str = "") -> str:
@@ -118,6 +120,7 @@ def times(report: SimulationReport) -> Chart:
         title,
         "The share of all deliveries that had got through, over the time since their creation.",
         _name(title) + _axes(ticks, shares) + line,
+        f"{title}: share of all deliveries",
     )
 
 
@@ -139,11 +142,12 @@ def _stacked(
         for outage in scenario.outages
     ]
     shaded, edges = "".join(_shade(*window) for window in windows), "".join(_edges(*window) for window in windows)
-    name = _name(f"{title}, in steps of {in_words(series.width_us * MICROSECOND)}")
+    caption = f"{title}, in steps of {in_words(series.width_us * MICROSECOND)}"
     axes = _axes(
         _time_ticks(end_us), [(_BASE - _INNER_HEIGHT * part / 4, f"{top * part / 4:,g}") for part in range(5)]
     )
-    return Chart(title, sentence, name + _legend(kinds, bool(scenario.outages)) + shaded + axes + bars + edges)
+    shapes = _name(caption) + _legend(kinds, bool(scenario.outages)) + shaded + axes + bars + edges
+    return Chart(title, sentence, shapes, caption)
 
 
 def _outline(rows: Rows, kind: int, width_us: int, per_us: float, per_one: float) -> str:

@@ -18,6 +18,8 @@ from receiver.web.console.gate import path_inside, scope_root
 from receiver.web.console.segments import segment
 
 _MILLISECOND, _MINUTE, _HOUR, _DAY = 0.001, 60, 3_600, 86_400
+_LEAST_BOUND = timedelta(milliseconds=1)
+"""What a sentence says that has "less than" already."""
 _TONES = {
     "done": "good", "completed": "good", "on": "good", "succeeded": "good", "accepted": "good",
     "dead": "bad", "failed": "bad", "conflict": "bad", "lost": "bad", "timed_out": "bad",
@@ -58,6 +60,7 @@ class PageRenderer:
             titled=_titled,
             number=lambda value: "-" if value is None else f"{value:,}",
             counted=counted,
+            bound=lambda length: _duration(None if length is None else max(length, _LEAST_BOUND)),
             duration=_duration,
             share=_share,
             rate=_rate,
@@ -187,7 +190,7 @@ def _relative(seconds: float) -> str:
     if distance < 1:
         return "now"
     if distance < _MINUTE:
-        return f"{distance:.0f} s {ending}"
+        return f"{min(distance, _MINUTE - 1):.0f} s {ending}"  # 59.9 s are no minute
     if distance < _HOUR:
         return f"{distance // _MINUTE:.0f} min {ending}"
     if distance < 2 * _DAY:

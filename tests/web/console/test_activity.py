@@ -41,6 +41,22 @@ async def test_what_was_handled_is_drawn_and_told(
     assert page.count("3 succeeded, 1 failed") == 2
 
 
+async def test_attempts_of_no_time_took_less_than_a_millisecond(
+    browser: Browser, opened: Opened, clock: VirtualClock
+) -> None:
+    """A sentence with "less than" says neither `0 ms` nor `< 1 ms`."""
+    (work_id,) = await opened.items(1, ONE, claim=True)
+    settled = ended(work_id)
+    at_once = settled.attempt._replace(started_at=settled.attempt.ended_at)
+    await opened.settle(settled._replace(attempt=at_once))
+    await opened.queue.sign_off(A)
+
+    page = await browser.page(f"/handlers/{ONE}")
+
+    assert "half took less than about 1 ms, 95% less than about 1 ms" in page
+    assert "1 attempt, " in page
+
+
 async def test_a_handler_shows_only_its_own_attempts(browser: Browser, opened: Opened, clock: VirtualClock) -> None:
     await handle(opened)
     await opened.items(1, TWO)

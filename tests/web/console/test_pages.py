@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from datetime import timedelta
 from types import SimpleNamespace
 
 import pytest
@@ -255,6 +256,7 @@ async def test_the_simulator_answers_what_an_outage_costs(browser: Browser, open
     page = await browser.page("/simulator?rate=1&duration=1h&outage_from=10m&outage_for=25m")
     assert "240 of 3,600 deliveries fail for good" in page
     assert page.count("<svg") == 4
+    assert "Deliveries by fate, in steps of 16s</figcaption>" in page  # how many of them a bar is
 
     shorter = await browser.page("/simulator?outage_for=5m", headers={"hx-request": "true"})
     assert "Nothing is lost" in shorter
@@ -287,6 +289,21 @@ async def test_a_full_disk_needs_somebody(
         assert ("All is well." in page) is not (tells and isinstance(store, SqliteStore))
 
 
+async def test_a_minute_has_no_sixty_seconds(browser: Browser, opened: Opened, clock: VirtualClock) -> None:
+    await opened.add(delivery("a", received_at=clock.now() - timedelta(seconds=59.9)))
+
+    assert ">59 s ago<" in await browser.page("/deliveries")
+
+
+async def test_whoever_does_nothing_is_back_at_what_was_chosen(browser: Browser, opened: Opened) -> None:
+    await opened.in_state(DEAD)
+
+    plan = await browser.page("/work-items/retry/plan?state=dead&handler=o*")
+
+    assert "/work-items?handler=o%2A&state=dead" in links(plan)
+    assert "/work-items" in links(await browser.page("/work-items/retry/plan?ids=1"))
+
+
 async def test_what_a_list_cuts_is_whole_for_those_who_point_at_it(browser: Browser, opened: Opened) -> None:
     await opened.add(delivery("a", kind="crawl." + "<b>" * 30))
     (work_id,) = await opened.route(ONE)
@@ -294,7 +311,9 @@ async def test_what_a_list_cuts_is_whole_for_those_who_point_at_it(browser: Brow
 
     for path in ("/work-items", "/handlers"):
         assert f'title="{"x" * 300}end"' in await browser.page(path)
-    assert f'title="crawl.{"&lt;b&gt;" * 30}"' in await browser.page("/deliveries")
+    page = await browser.page("/deliveries")
+    assert f'title="crawl.{"&lt;b&gt;" * 30}"' in page
+    assert 'title="2h or 2026-08-04 10:00"' in page  # a field is narrower than its example
 
 
 async def test_whoever_may_only_read_finds_the_items_of_a_group(browse: MakeBrowser, opened: Opened) -> None:

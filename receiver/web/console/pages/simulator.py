@@ -103,9 +103,9 @@ def _reason(error: Exception) -> str:
 
 
 def _charts(scenario: Scenario, report: SimulationReport) -> list[tuple[str, Markup]]:
-    """Return the charts with their titles. Their texts are ours, and escaped where they are made."""
+    """Return the charts with their captions. Their texts are ours, and escaped where they are made."""
     charts = (fates(scenario, report), waves(scenario, report), times(report))
     return [
-        (chart.title, Markup(svg([chart], name=f"chart{at}")))  # noqa: S704
+        (chart.caption, Markup(svg([chart], name=f"chart{at}")))  # noqa: S704
         for at, chart in enumerate(charts)
     ]
