@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
 from functools import partial
 from typing import Self, TypeVar
@@ -111,6 +111,10 @@ class PostgresDatabase:
             raise
         if said != "COMMIT":
             raise StoreError(f"the database {self.name} has undone a transaction")
+
+    def synced(self, connection: PostgresConnection) -> AbstractContextManager[None]:
+        """Run a block as `transaction` does; what it commits outlives a crash of the server."""
+        return self.transaction(connection, SYNCED)
 
     def _run(self, work: Callable[[PostgresConnection], T]) -> T:
         for pause in _PAUSES:

@@ -5,15 +5,14 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from receiver.core.claims import Lease, RoutingBatch
-from receiver.core.clock import to_micros
 from receiver.core.deliveries import StoredDelivery
 from receiver.core.log_lines import event_log
-from receiver.core.types import HandlerName, WorkerId
+from receiver.core.types import WorkerId
 from receiver.core.work import NewWork
 from receiver.errors import StoreError, StoreRefused
 from receiver.stores.postgres.clock import OpenClocks
 from receiver.stores.postgres.connection import PostgresConnection
-from receiver.stores.postgres.database import SYNCED, PostgresDatabase
+from receiver.stores.postgres.database import PostgresDatabase
 from receiver.stores.postgres.dialect import WRITES
 from receiver.stores.postgres.job_rows import PostgresJobRows
 from receiver.stores.postgres.routing_turn import RoutingTurn
@@ -101,21 +100,6 @@ class PostgresQueue(SqlQueue):
     def is_right(self, connection: SqlConnection) -> bool:
         """Compare the clocks with the database's. A machine that was paused is behind, and cannot know it."""
         return not self._clocks.compare(connection)
-
-    async def once(self, handler: HandlerName, key: str, *, now: datetime, until: datetime | None = None) -> bool:
-        """Return True the first time. That is synced: after a crash of the server it would be said again."""
-        values = {
-            "handler": handler,
-            "key": key,
-            "now": to_micros(now),
-            "until": None if until is None else to_micros(until),
-        }
-
-        def write(connection: PostgresConnection) -> bool:
-            with self._database.transaction(connection, SYNCED):
-                return int(connection.execute(self._writes.once_keys.ONCE, values).rowcount) == 1
-
-        return await self.database.call(write)
 
     async def changed(self) -> None:
         """Return when somebody has appended a delivery or stirred the workers since the last call, or after 1 s.

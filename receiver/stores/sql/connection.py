@@ -50,6 +50,9 @@ class SqlDatabase(Protocol):
     def transaction(self, connection: Any) -> AbstractContextManager[None]:
         """Run a block in the thread as one writing transaction: all of it or nothing."""
 
+    def synced(self, connection: Any) -> AbstractContextManager[None]:
+        """Run a block so; what it commits outlives a power cut, also where other transactions do not."""
+
 
 class NoNumber(Exception):
     """Where every store has a number there is none, so the store is damaged."""

@@ -279,9 +279,14 @@ class SqlQueue(SqlSchedules):
         return await self.database.call(read)
 
     async def once(self, handler: HandlerName, key: str, *, now: datetime, until: datetime | None = None) -> bool:
-        """Return True the first time."""
+        """Return True the first time. That is synced: after a power cut it would be said again."""
         values: Values = {"handler": handler, "key": key, "now": to_micros(now), "until": _micros(until)}
-        return await self._write(self._writes.once_keys.ONCE, values) == 1
+
+        def write(connection: SqlConnection) -> bool:
+            with self.database.synced(connection):
+                return connection.execute(self._writes.once_keys.ONCE, values).rowcount == 1
+
+        return await self.database.call(write)
 
     async def available_once_keys(
         self, handler: HandlerName, keys: Collection[str], *, now: datetime

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from receiver.core.clock import to_micros
-from receiver.core.types import HandlerName, WorkerId
+from receiver.core.types import WorkerId
 from receiver.core.workers import WorkerSign
 from receiver.stores.sql.marks import set_mark
 from receiver.stores.sql.queue import SqlQueue
 from receiver.stores.sqlite.database import Database, data_version
 from receiver.stores.sqlite.dialect import WRITES
 from receiver.stores.sqlite.living_workers import UNSURE, LivingWorkers, is_fresh
-from receiver.stores.sqlite.statements import leases, once_keys
+from receiver.stores.sqlite.statements import leases
 
 _POLL_SECONDS = 0.02
 
@@ -52,25 +52,6 @@ class SqliteQueue(SqlQueue):
         for one in dead:
             await self.expire_leases_of(one, now=steady)
         return dead
-
-    async def once(self, handler: HandlerName, key: str, *, now: datetime, until: datetime | None = None) -> bool:
-        """Return True the first time. That is synced: after a power cut it would be said again."""
-        values = {
-            "handler": handler,
-            "key": key,
-            "now": to_micros(now),
-            "until": None if until is None else to_micros(until),
-        }
-
-        def write(connection: sqlite3.Connection) -> bool:
-            connection.execute("PRAGMA synchronous = FULL")
-            try:
-                with self.database.transaction(connection):
-                    return connection.execute(once_keys.ONCE, values).rowcount == 1
-            finally:
-                connection.execute("PRAGMA synchronous = NORMAL")
-
-        return await self.database.call(write)
 
     async def _has_new_file(self, steady: datetime) -> bool:
         """Tell whether other workers may still have to take their locks in a new file.
