@@ -44,7 +44,20 @@ _MARGIN = timedelta(seconds=4)
 """Time after the grace time to cancel handlers and release leases. A supervisor waits longer than this."""
 
 
-@click.command()
+class _Work(click.Command):
+    """Whoever looks for commands of work items, and writes `receiver work list`, is told where they are."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as exc:
+            if "unexpected extra argument" not in exc.message:
+                raise
+            elsewhere = "this command runs handlers, and work items have `receiver work-items`"
+            raise click.UsageError(f"{exc.message}; {elsewhere}", ctx) from None
+
+
+@click.command(cls=_Work)
 @running_flags
 @click.option("--name", hidden=True, help="Name of this worker, given by a supervisor.")
 @click.option(

@@ -167,7 +167,8 @@ def _failed(fields: Fields) -> str:
 
 
 def _dead(fields: Fields) -> str:
-    return _failure(fields, f"DEAD after attempt {fields['attempt']}: {fields['error']}")
+    lane = "; its lane waits until you retry or bury it" if fields.get("stops_lane") else ""
+    return _failure(fields, f"DEAD after attempt {fields['attempt']}: {fields['error']}{lane}")
 
 
 def _unhandled(fields: Fields) -> str:

@@ -116,6 +116,9 @@ def log_attempt(
                 "attempt_failed", extra={**fields, **_failure(claimed, ended, store), "due_at": due_at.isoformat()}
             )
         case _:
+            lane = claimed.handler.lane
+            if claimed.item.in_lane and lane is not None and lane.holds_when_dead:
+                fields["stops_lane"] = True
             log.error("work_dead", extra={**fields, **_failure(claimed, ended, store)})
 
 

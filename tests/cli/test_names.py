@@ -78,6 +78,10 @@ def test_without_a_store_nothing_is_completed(
     [
         (("evnts",), "No such command 'evnts'; did you mean events?"),
         (("work-items", "shwo", "1"), "No such command 'shwo'; did you mean show?"),
+        (
+            ("work", "list"),
+            "argument (list); this command runs handlers, and work items have `receiver work-items`",
+        ),
         (("qqqq",), "No such command 'qqqq'."),
         (("work-items", "show", "abc"), "'abc' is not the number of a work item: `receiver work-items list` shows"),
         (("quarantine", "show", "-1x"), "No such option"),

@@ -96,8 +96,8 @@ def test_old_failures_do_not_change_the_exit_code(command: Command, monkeypatch:
         (("--compare", "other.py"), "other.py was not written by"),
         (("--save", "kept.db-locks"), "kept.db-locks belongs to the database "),
         (("--save", "none/file"), "cannot write none/file: No such file or directory"),
-        (("--compare", "none"), "cannot read none: No such file or directory"),
-        (("--save", "a", "--compare", "./a"), "--save would replace the file that --compare reads"),
+        (("--compare", "none"), "Invalid value for '--compare': File 'none' does not exist."),
+        (("--save", "other.py", "--compare", "./other.py"), "--save would replace the file that --compare reads"),
     ],
 )
 def test_wrong_files_are_refused(asked: tuple[str, ...], told: str, command: Command) -> None:

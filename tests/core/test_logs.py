@@ -408,6 +408,14 @@ def test_a_users_own_record_may_have_the_same_words(formatter: logging.Formatter
     assert word in formatter.format(own_record(word, **ATTEMPT))
 
 
+@pytest.mark.parametrize("stops", [True, False])
+def test_a_dead_item_that_stops_its_lane_says_so(*, stops: bool) -> None:
+    """What is queued behind it waits for a decision."""
+    dead = event("work_dead", **ATTEMPT, seconds=0.5, error="no", **({"stops_lane": True} if stops else {}))
+
+    assert ("no; its lane waits until you retry or bury it" in ConsoleFormatter().format(dead)) is stops
+
+
 def test_a_handlers_own_line_names_handler_and_delivery() -> None:
     """Line feeds and other control characters become escapes, so that it stays one line."""
     one = own_record("wrote page\nsecond \x1b[31mline", **ATTEMPT)

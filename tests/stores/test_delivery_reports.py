@@ -247,6 +247,8 @@ async def test_unfinished_counts_deliveries_and_not_their_work(opened: Opened) -
     assert await opened.reports.count_unfinished() == 3
     await opened.settle(*[ended(work_id) for work_id in ids[:3]])
     assert await opened.reports.count_unfinished() == 2
+    await opened.controls.enqueue([NewWork(3, ONE)], now=NOON)  # a replay of a new one
+    assert await opened.reports.count_unfinished() == 2
 
 
 async def test_a_listing_learns_what_events_are_about(opened: Opened) -> None:

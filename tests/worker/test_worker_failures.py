@@ -217,3 +217,20 @@ async def test_an_unreadable_store_is_tried_again(bench: WorkerBench, caplog: py
         await bench.after(SECOND)
         assert bench.ran == ["k"]
     assert "store_unavailable" in [event_of(record) for record in caplog.records]
+
+
+@pytest.mark.parametrize(("on_dead", "stops"), [("hold", True), ("release", False)])
+async def test_the_log_says_whether_a_dead_item_stops_its_lane(
+    bench: WorkerBench, caplog: pytest.LogCaptureFixture, on_dead: str, *, stops: bool
+) -> None:
+    """In a lane that goes on, nobody has to do anything for the others."""
+
+    @bench.handler(ordered=True, on_dead=on_dead, attempts=1)
+    async def fail(event: Any) -> None:
+        raise ValueError("no")
+
+    async with bench.working():
+        await bench.add(delivery("1"))
+
+    [dead] = [record for record in caplog.records if event_of(record) == "work_dead"]
+    assert hasattr(dead, "stops_lane") is stops

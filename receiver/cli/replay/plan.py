@@ -86,11 +86,11 @@ async def _run_besides(reports: Reports, selection: Selection) -> Sequence[str]:
 
 
 def _by_handler(plan: DeliveryPlan, handlers: Sequence[Handler]) -> Mapping[str, int]:
-    """Return how many of the planned events have a type that each handler is for."""
+    """Return how many of the planned events have a type that each handler is for, without those that have none."""
     counts: dict[str, int] = {handler.name: 0 for handler in handlers}
     for name, number in plan.types.items():
         event = EVENT_CLASSES.get(name, UnknownEvent)(type=name)
         for handler in handlers:
             if handler.is_for(event) and not handler.only_later:
                 counts[handler.name] += number
-    return counts
+    return {name: count for name, count in counts.items() if count} or counts

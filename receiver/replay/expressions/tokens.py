@@ -38,8 +38,7 @@ def tokens_of(text: str) -> Iterator[Token]:
     while at < len(text):
         found = _TOKEN.match(text, at)
         if found is None:
-            what = "a quote that is not closed" if text[at] in "\"'" else f"{text[at]!r}, which means nothing here"
-            raise wrong(text, at, f"found {what}")
+            raise wrong(text, at, f"found {_strange(text[at])}")
         match found.lastgroup:
             case "path":
                 yield Token("word" if found[0] in WORDS else "path", found[0], at)
@@ -51,6 +50,16 @@ def tokens_of(text: str) -> Iterator[Token]:
                 yield Token("sign", found[0], at)
         at = found.end()
     yield Token("end", "", len(text))
+
+
+def _strange(character: str) -> str:
+    match character:
+        case '"' | "'":
+            return "a quote that is not closed"
+        case "=":
+            return "'='; to compare two values, write =="
+        case _:
+            return f"{character!r}, which means nothing here"
 
 
 def unquoted(quoted: str) -> str:

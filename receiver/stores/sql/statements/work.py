@@ -113,7 +113,10 @@ class HealthStatements:
             SELECT handler, state, count(*) FROM ({of_states(dialect, "handler, state", sorted(INDEXED))}) AS items
             GROUP BY handler, state
         """
-        open_deliveries = f"SELECT DISTINCT delivery_seq FROM ({open_seqs(dialect)}) AS items"
+        # A scheduled run and a replay make work of deliveries that nobody has routed.
+        open_deliveries = (
+            f"SELECT DISTINCT delivery_seq FROM ({open_seqs(dialect)}) AS items WHERE delivery_seq <= ({ROUTED})"
+        )
         self.unfinished = f"SELECT ({_NEW_DELIVERIES}) + (SELECT count(*) FROM ({open_deliveries}) AS unfinished)"
 
 
