@@ -96,7 +96,7 @@ def test_old_failures_do_not_change_the_exit_code(command: Command, monkeypatch:
         (("--compare", "other.py"), "other.py was not written by"),
         (("--save", "kept.db-locks"), "kept.db-locks belongs to the database "),
         (("--save", "none/file"), "cannot write none/file: No such file or directory"),
-        (("--compare", "none"), "Invalid value for '--compare': File 'none' does not exist."),
+        (("--compare", "none"), "--compare: there is no file none"),
         (("--save", "other.py", "--compare", "./other.py"), "--save would replace the file that --compare reads"),
     ],
 )

@@ -194,7 +194,7 @@ _OPTIONS: tuple[Callable[[Callable[..., int]], Callable[..., int]], ...] = (
     click.option("--new-ids", is_flag=True, help="With --to: new webhookIds, so that none is a duplicate."),
     click.option("--save", type=_file, metavar="FILE", help="Write what each handler returned or raised to FILE."),
     click.option(
-        "--compare", type=_existing_file, metavar="FILE", help="Compare the results with a FILE that --save wrote."
+        "--compare", type=_file, metavar="FILE", help="Compare the results with a FILE that --save wrote."
     ),
     click.option("--handlers", "router", metavar="MODULE:ROUTER", help="The router with your handlers."),
     plan_options,

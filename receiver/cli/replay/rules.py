@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import click
 
 from receiver.cli.replay.flags import ReplayFlags
+from receiver.core.text import escape_controls
 
 _BUNDLE = "BUNDLE"
 
@@ -26,7 +27,7 @@ _NEEDS: Sequence[tuple[Sequence[str], str]] = ((["--rate", "--new-ids"], "--to")
 
 
 def check_combination(flags: ReplayFlags) -> None:
-    """Raise UsageError for options that do not go together."""
+    """Raise UsageError for options that do not go together, and for a file to compare with that is not there."""
     given = {*flags.options(), *([] if flags.bundle is None else [_BUNDLE])}
     for options, others, message in _CONFLICTS:
         if (refused := [one for one in options if one in given]) and given.intersection(others):
@@ -37,5 +38,7 @@ def check_combination(flags: ReplayFlags) -> None:
             raise click.UsageError(f"{' and '.join(refused)} {verb} {needed}")
     if flags.save and flags.compare and flags.save.resolve() == flags.compare.resolve():
         raise click.UsageError("--save would replace the file that --compare reads: name another one")
+    if flags.compare is not None and not flags.compare.exists():
+        raise click.UsageError(f"--compare: there is no file {escape_controls(str(flags.compare))}")
     if flags.after is not None and flags.after.job_id is not None and not flags.by_job:
         raise click.UsageError(f"--after {flags.after} is a place in the order of jobs: add --order job")
