@@ -49,7 +49,7 @@ async def _list(settings: Settings, form: ListForm, most: int | None) -> None:
 def _end(row: RecordedAction) -> str:
     if row.error is not None:
         return "stopped"
-    return f"{row.share} %" if row.ended_at is None else "done"
+    return f"{row.percent} %" if row.ended_at is None else "done"
 
 
 _COLUMNS: tuple[Column[RecordedAction], ...] = (

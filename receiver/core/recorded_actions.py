@@ -44,7 +44,7 @@ class RecordedAction:
     """Why it ended early."""
 
     @property
-    def share(self) -> int:
+    def percent(self) -> int:
         """How much of it is done, in percent."""
         if self.ended_at is not None or not self.what.planned:
             return 100
