@@ -1,7 +1,7 @@
 """Claimed work that waits for a slot: a queue for each kind of slot, and one for each handler with `batch`."""
 
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
@@ -191,6 +191,12 @@ class ReadyQueues:
         """How many items of a handler with `batch` wait for the others of their batch."""
         batch = self._batches.get(handler)
         return 0 if batch is None else len(batch.items)
+
+    def in_incomplete_batches(self, work_ids: Set[int]) -> Sequence[int]:
+        """Return those of these items that wait for the others of their batch."""
+        return [
+            one.item.id for batch in self._batches.values() for one in batch.items if one.item.id in work_ids
+        ]
 
     def start_next(self) -> HandlerCall | None:
         """Take the next call that has a slot, from each queue in its turn; return None if there is none."""

@@ -298,6 +298,8 @@ class Worker:
             behind = read.followers.get(one.item.id)
             self._ready.add(self._lanes.begin(one, behind) if behind else one)
         self._start_ready(work.marked)
+        # An event that takes much memory runs alone, and a batch may have started meanwhile without the others.
+        self._leases.note_waiting(self._ready.in_incomplete_batches(work.marked))
 
     def _start_ready(self, marked: frozenset[int] = frozenset()) -> None:
         """Start every call that has a slot. The store knows already that the items in `marked` start now."""

@@ -9,12 +9,15 @@ import pytest
 from receiver import Event, Router
 from receiver.core.clock import VirtualClock
 from receiver.core.types import HandlerName
+from receiver.events import CrawlPage
 from receiver.routing.policies import RunsIn
 from receiver.worker.new_claims import NewClaims
 from receiver.worker.slots import ReadyQueues
 from tests.doubles import NOON, delivery
 from tests.worker.worker_bench import ME, WorkerBench
 
+COSTLY = b'{"type":"crawl.page","id":"costly","data":[%s]}' % b",".join([b"{}"] * 1_000)
+PLAIN = b'{"type":"crawl.page","id":"plain"}'
 SLOTS = {RunsIn.LOOP: 8, RunsIn.THREAD: 8, RunsIn.PROCESS: 2}
 
 
@@ -101,6 +104,40 @@ async def test_a_batch_that_starts_at_once_is_noted_with_the_items_it_completes(
 
         assert noted == [1]
         assert [row.started for row in bench.store.state.work.values()] == [True] * 6 + [False]
+        gate.set()
+
+
+async def test_what_waits_for_a_batch_that_is_not_full_after_all_is_not_blamed(bench: WorkerBench) -> None:
+    """An event that takes much memory runs alone, so the other one waits. It has nothing to do with a crash."""
+    gate = asyncio.Event()
+
+    @bench.handler("h", CrawlPage, batch=2, linger=timedelta(minutes=5))
+    async def hold(events: list[CrawlPage]) -> None:
+        bench.ran += [one.job_id or "" for one in events]
+        await gate.wait()
+
+    async with bench.working():
+        await bench.add(delivery("1", body=COSTLY), delivery("2", body=PLAIN))
+        await bench.after(timedelta(seconds=1))
+        assert bench.ran == ["costly"]
+        assert [row.started for row in bench.store.state.work.values()] == [True, False]
+        gate.set()
+
+
+async def test_what_starts_soon_after_it_waited_stays_noted(bench: WorkerBench) -> None:
+    """Else an item that kills its process at once would not be known to have run."""
+    gate = asyncio.Event()
+
+    @bench.handler("h", CrawlPage, batch=2, linger=timedelta(milliseconds=100))
+    async def hold(events: list[CrawlPage]) -> None:
+        bench.ran += [one.job_id or "" for one in events]
+        await gate.wait()
+
+    async with bench.working():
+        await bench.add(delivery("1", body=COSTLY), delivery("2", body=PLAIN))
+        await bench.after(timedelta(seconds=1))
+        assert bench.ran == ["costly", "plain"]
+        assert [row.started for row in bench.store.state.work.values()] == [True, True]
         gate.set()
 
 
