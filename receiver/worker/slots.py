@@ -63,15 +63,17 @@ class ReadyQueue:
         """Begin with the least capacity."""
         self.base = self.most = self.capacity
 
+    def with_parents(self) -> "Iterator[ReadyQueue]":
+        """Yield this queue, and those whose slots it uses too."""
+        queue: ReadyQueue | None = self
+        while queue is not None:
+            yield queue
+            queue = queue.parent
+
     @property
     def has_slot(self) -> bool:
         """Tell whether another call may start."""
-        queue: ReadyQueue | None = self
-        while queue is not None:
-            if queue.running >= queue.slots:
-                return False
-            queue = queue.parent
-        return True
+        return all(queue.running < queue.slots for queue in self.with_parents())
 
     def is_full_since(self, moment: datetime) -> bool:
         """Tell whether no slot has become free since then. What others take of the parent's slots counts too."""
@@ -81,11 +83,9 @@ class ReadyQueue:
 
     def count_running(self, change: int) -> None:
         """Add to the number of running calls; a negative number is for calls that have ended."""
-        queue: ReadyQueue | None = self
-        while queue is not None:
+        for queue in self.with_parents():
             queue.running += change
             queue.moved, queue.stuck = True, False
-            queue = queue.parent
 
     @property
     def claimable(self) -> int:
