@@ -148,6 +148,8 @@ async def test_the_room_that_readers_see_is_that_where_the_file_lies(
     link = tmp_path / "linked.db"
     link.symlink_to(folder / "real.db")
     free = {folder: 7, tmp_path: 8}
+    async with SqliteStore(f"sqlite:///{folder}/real.db").log():
+        pass
     async with open_all(SqliteStore(f"sqlite:///{link}")) as opened:
         monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(0, 0, free[path]))
         assert (await opened.reports.facts()).free == 7
