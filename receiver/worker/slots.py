@@ -194,9 +194,7 @@ class ReadyQueues:
 
     def in_incomplete_batches(self, work_ids: Set[int]) -> Sequence[int]:
         """Return those of these items that wait for the others of their batch."""
-        return [
-            one.item.id for batch in self._batches.values() for one in batch.items if one.item.id in work_ids
-        ]
+        return [one.item.id for batch in self._batches.values() for one in batch.items if one.item.id in work_ids]
 
     def start_next(self) -> HandlerCall | None:
         """Take the next call that has a slot, from each queue in its turn; return None if there is none."""

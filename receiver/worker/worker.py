@@ -276,8 +276,8 @@ class Worker:
             else:
                 wait = _PAUSE if due > self._claimed_at else self._checks.until_next
             waits.append(self._clock.sleep(wait))
-        # A worker that died right before the last work is found now, not a lease later; so is one that has slots of a
-        # limit over all workers. And a slot may become free without a result, for example when work is taken away.
+        # A worker that died right before the last work is found now, not a lease later; so is one that has slots of
+        # a limit over all workers. And a slot may become free without a result, as when work is taken away.
         limited = any(one.most == 0 or (due is not None and one.concurrency is not None) for one in claims)
         if self._checks.waits or limited:
             waits.append(self._clock.sleep(self._checks.until_next))

@@ -67,7 +67,7 @@ async def test_slots_that_another_worker_holds_do_not_delay_other_handlers() -> 
 
 
 class DyingWorker(ChangedStore):
-    """A store that knows when the other worker has died, as one in a file does by its lock. Nothing changes then."""
+    """A store that knows when the other worker has died, as one in a file does by a lock. It tells no change."""
 
     def __init__(self) -> None:
         super().__init__()
