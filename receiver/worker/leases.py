@@ -42,6 +42,8 @@ class Leases:
         self._bytes = 0
         self._first_end = _NEVER  # the earliest end of a lease
         self._unmarked: set[int] = set()
+        self._waiting: set[int] = set()
+        """Items that are marked as started, though they wait."""
         self._marking = True
         self._renewed_at = clock.steady()
         self.worker = worker
@@ -81,6 +83,7 @@ class Leases:
         if (leased := self._leased.pop(work_id, None)) is not None:
             self._bytes -= leased.size
         self._unmarked.discard(work_id)
+        self._waiting.discard(work_id)
 
     def drop_attempt(self, work_id: int, attempt: int) -> None:
         """Remove the lease of this item if it belongs to this attempt and not to a later one."""
@@ -108,6 +111,11 @@ class Leases:
     def note_start(self, work_id: int) -> None:
         """Mark this attempt as started at the next write, unless it ends before that."""
         self._unmarked.add(work_id)
+        self._waiting.discard(work_id)
+
+    def note_waiting(self, work_ids: Iterable[int]) -> None:
+        """Take back at the next write that these items have started, unless they start before that."""
+        self._waiting.update(work_ids)
 
     async def mark_batch_started(self, work_ids: Sequence[int]) -> None:
         """Mark the items of a batch as started now if they are not: one of them may end the process."""
@@ -138,6 +146,7 @@ class Leases:
     async def clear_started(self) -> None:
         """Remove all start marks. If this worker is killed after that, its work items do not count as the cause."""
         self._unmarked.clear()
+        self._waiting.clear()
         self._marking = False
         try:
             await self._queue.clear_started(tuple(self._leased), self.worker)
@@ -183,6 +192,9 @@ class Leases:
         self._first_end = min((leased.until for leased in self._leased.values()), default=_NEVER)
 
     async def _mark_started(self) -> None:
+        if self._marking and (waiting := tuple(self._waiting)):
+            self._waiting.clear()
+            await self._queue.clear_started(waiting, self.worker)
         if self._marking and (started := tuple(self._unmarked)):
             self._unmarked.clear()
             await self._queue.mark_started(started, self.worker)

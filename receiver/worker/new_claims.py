@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from receiver.core.types import HandlerName
 from receiver.routing import Handler
 from receiver.routing.policies import Batch
-from receiver.worker.slots import ReadyQueues
+from receiver.worker.slots import ReadyQueue, ReadyQueues
 
 
 class NewClaims:
@@ -21,7 +21,8 @@ class NewClaims:
         self._ready = ready
         self._coming = Counter(coming)
         self._claimable = {id(queue): queue.claimable for queue in ready}
-        self._startable = {id(queue): queue.startable for queue in ready}
+        self._starting: Counter[int] = Counter()
+        """How many calls take a slot of a queue, or of one that shares its slots."""
         self._startable_in_all = ready.startable
         self._in_batches: Counter[HandlerName] = Counter()
         """How many of the next items of a handler complete batches that start at once."""
@@ -35,18 +36,26 @@ class NewClaims:
         if handler.batch is not None:
             starts = claim and not refused and self._completes_batch(handler, handler.batch)
         else:
-            starts = claim and self._startable[queue] > 0 and self._startable_in_all > 0
-            self._startable[queue] -= starts
-            self._startable_in_all -= starts
+            starts = claim and self._startable(self._ready[handler.name]) > 0
+            self._take_slots(self._ready[handler.name], int(starts))
         return claim, starts
+
+    def _startable(self, queue: ReadyQueue) -> int:
+        left = [one.startable - self._starting[id(one)] for one in queue.with_parents()]
+        return min(self._startable_in_all, *left)
+
+    def _take_slots(self, queue: ReadyQueue, calls: int) -> None:
+        self._startable_in_all -= calls
+        for one in queue.with_parents():
+            self._starting[id(one)] += calls
 
     def _completes_batch(self, handler: Handler, batch: Batch) -> bool:
         """Tell whether the next item of a handler, which is claimed, is one of a batch that starts at once."""
         if handler.name not in self._in_batches:
             queue, waiting = self._ready[handler.name], self._ready.incomplete(handler.name)
             coming = min(self._coming[handler.name], self._claimable[id(queue)] + 1)
-            calls = min((waiting + coming) // batch.size, queue.startable, self._startable_in_all)
+            calls = min((waiting + coming) // batch.size, self._startable(queue))
             self._in_batches[handler.name] = max(0, calls * batch.size - waiting)
-            self._startable_in_all -= calls
+            self._take_slots(queue, calls)
         self._in_batches[handler.name] -= 1
         return self._in_batches[handler.name] >= 0

@@ -1,7 +1,7 @@
 """Claimed work that waits for a slot: a queue for each kind of slot, and one for each handler with `batch`."""
 
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
@@ -63,15 +63,17 @@ class ReadyQueue:
         """Begin with the least capacity."""
         self.base = self.most = self.capacity
 
+    def with_parents(self) -> "Iterator[ReadyQueue]":
+        """Yield this queue, and those whose slots it uses too."""
+        queue: ReadyQueue | None = self
+        while queue is not None:
+            yield queue
+            queue = queue.parent
+
     @property
     def has_slot(self) -> bool:
         """Tell whether another call may start."""
-        queue: ReadyQueue | None = self
-        while queue is not None:
-            if queue.running >= queue.slots:
-                return False
-            queue = queue.parent
-        return True
+        return all(queue.running < queue.slots for queue in self.with_parents())
 
     def is_full_since(self, moment: datetime) -> bool:
         """Tell whether no slot has become free since then. What others take of the parent's slots counts too."""
@@ -81,11 +83,9 @@ class ReadyQueue:
 
     def count_running(self, change: int) -> None:
         """Add to the number of running calls; a negative number is for calls that have ended."""
-        queue: ReadyQueue | None = self
-        while queue is not None:
+        for queue in self.with_parents():
             queue.running += change
             queue.moved, queue.stuck = True, False
-            queue = queue.parent
 
     @property
     def claimable(self) -> int:
@@ -191,6 +191,10 @@ class ReadyQueues:
         """How many items of a handler with `batch` wait for the others of their batch."""
         batch = self._batches.get(handler)
         return 0 if batch is None else len(batch.items)
+
+    def in_incomplete_batches(self, work_ids: Set[int]) -> Sequence[int]:
+        """Return those of these items that wait for the others of their batch."""
+        return [one.item.id for batch in self._batches.values() for one in batch.items if one.item.id in work_ids]
 
     def start_next(self) -> HandlerCall | None:
         """Take the next call that has a slot, from each queue in its turn; return None if there is none."""

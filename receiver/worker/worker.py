@@ -276,9 +276,10 @@ class Worker:
             else:
                 wait = _PAUSE if due > self._claimed_at else self._checks.until_next
             waits.append(self._clock.sleep(wait))
-        # A worker that died right before the last work is found now, not a lease later. And a slot may become free
-        # without a result, for example when work is taken away.
-        if self._checks.waits or any(one.most == 0 for one in claims):
+        # A worker that died right before the last work is found now, not a lease later; so is one that has slots of
+        # a limit over all workers. And a slot may become free without a result, as when work is taken away.
+        limited = any(one.most == 0 or (due is not None and one.concurrency is not None) for one in claims)
+        if self._checks.waits or limited:
             waits.append(self._clock.sleep(self._checks.until_next))
         await first_of(*waits)
 
@@ -298,6 +299,8 @@ class Worker:
             behind = read.followers.get(one.item.id)
             self._ready.add(self._lanes.begin(one, behind) if behind else one)
         self._start_ready(work.marked)
+        # An event that takes much memory runs alone, and a batch may have started meanwhile without the others.
+        self._leases.note_waiting(self._ready.in_incomplete_batches(work.marked))
 
     def _start_ready(self, marked: frozenset[int] = frozenset()) -> None:
         """Start every call that has a slot. The store knows already that the items in `marked` start now."""

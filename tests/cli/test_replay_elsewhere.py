@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from receiver.core.types import HandlerSwitch
+from receiver.core.types import HandlerName, HandlerSwitch
 from tests.cli.endpoint import Endpoint, served
-from tests.cli.kept import BODY, Filling, delivery, fill, items
+from tests.cli.kept import BODY, DEAD, DONE, WAITING, Filling, delivery, fill, items
 from tests.cli.replaying import Command, keep, keep_jobs, write_handlers
 from tests.process.harness import SECRET
 
@@ -23,6 +23,16 @@ def one(event): raise AssertionError("it runs elsewhere")
 @router.on("crawl.page", lane=lambda event: event.job_id)
 async def laned(event): ...
 """
+
+LATER = """
+@router.on("crawl.*")
+def one(event): ...
+
+@router.later("crawl.*")
+def ask(event): ...
+"""
+
+ONE = HandlerName("replayed.one")
 
 
 @pytest.fixture
@@ -76,6 +86,59 @@ def test_the_plan_says_what_runs_anyway(command: Command) -> None:
     )
     assert command("--handler", "*.one", "--dry-run") == 0
     assert "will run besides" not in command.out, "nothing is made here"
+
+
+@pytest.mark.parametrize(
+    ("choice", "besides"),
+    [
+        (("--until", "2026-08-04T12:00:30"), "  1 work item for such events is not done yet"),
+        (("--limit", "1"), "  up to 2 work items for such events are not done yet"),
+        (("--after", "1"), "  up to 2 work items for such events are not done yet"),
+        (("--where", "type == 'crawl.page'"), "  up to 2 work items for such events are not done yet"),
+    ],
+)
+def test_the_plan_does_not_say_for_certain_what_runs_beside_some(
+    command: Command, choice: tuple[str, str], besides: str
+) -> None:
+    """A work item has no mark that tells whether its event is one of those."""
+    keep(delivery("a"), delivery("b", 1))
+    assert command("--enqueue", "--handler", "*.one") == 0
+
+    assert command("--enqueue", "--handler", "*.one", "--dry-run", *choice) == 0
+    assert [line for line in command.out.splitlines() if "will run besides" in line] == [
+        f"{besides}, and will run besides"
+    ]
+
+
+def test_nothing_runs_beside_events_that_are_done_or_dead(command: Command) -> None:
+    """The work that waits is that of other events."""
+
+    async def some(store: Filling) -> None:
+        await store.item(DEAD, ONE)
+        await store.item(DONE, ONE)
+        await store.item(WAITING, ONE)
+
+    fill(some)
+    for state in ("dead", "done"):
+        assert command("--enqueue", "--handler", "*.one", "--dry-run", "--state", state) == 0
+        assert "1 event to enqueue" in command.out
+        assert "will run besides" not in command.out
+
+
+def test_work_of_handlers_that_get_nothing_does_not_run_besides(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No delivery runs a handler of `router.later`, so a replay makes no work for it."""
+    write_handlers(LATER, monkeypatch)
+
+    async def some(store: Filling) -> None:
+        await store.item(DONE, ONE)
+        await store.item(WAITING, HandlerName("replayed.ask"))
+
+    fill(some)
+    assert command("--enqueue", "--dry-run") == 0
+    assert "2 events to enqueue" in command.out
+    assert "will run besides" not in command.out
 
 
 def test_work_is_made_for_the_chosen_handlers(command: Command) -> None:

@@ -139,6 +139,22 @@ async def test_bodies_stay_in_files_while_the_disk_has_little_room(
         assert (await opened.maintenance.compress(limit=9)).count == 1
 
 
+async def test_the_room_that_readers_see_is_that_where_the_file_lies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A link to it may lie on another disk."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    link = tmp_path / "linked.db"
+    link.symlink_to(folder / "real.db")
+    free = {folder: 7, tmp_path: 8}
+    async with SqliteStore(f"sqlite:///{folder}/real.db").log():
+        pass
+    async with open_all(SqliteStore(f"sqlite:///{link}")) as opened:
+        monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(0, 0, free[path]))
+        assert (await opened.reports.facts()).free == 7
+
+
 async def test_an_unused_file_goes_at_once_where_the_disk_has_little_room(
     sqlite_store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

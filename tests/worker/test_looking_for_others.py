@@ -1,6 +1,7 @@
 """When a worker looks at a store again whose work it could not take all at once."""
 
-from datetime import timedelta
+from collections.abc import Sequence
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -11,6 +12,8 @@ from receiver.core.work import NewWork
 from tests.doubles import NOON, delivery, turns
 from tests.workbench import bench
 from tests.worker.changed_store import PAUSE, ChangedStore, at_changed_store, at_the_gate, handle, handle_many
+
+OTHER = WorkerId("other")
 
 
 @pytest.mark.parametrize("names", ["flaky batch", "batch flaky"])
@@ -48,7 +51,7 @@ async def test_slots_that_another_worker_holds_do_not_delay_other_handlers() -> 
         at.store = ChangedStore()
         await at.store.append(delivery("runs elsewhere"))
         batch = await at.store.routing_batch(limit=1, max_bytes=9_999)
-        lease = Lease(WorkerId("other"), NOON + timedelta(hours=1))
+        lease = Lease(OTHER, NOON + timedelta(hours=1))
         await at.store.route(batch, [NewWork(1, HandlerName("h"), claim=True)], lease=lease, now=NOON)
         await at.start()
         await at.add(delivery("waits"))
@@ -61,3 +64,38 @@ async def test_slots_that_another_worker_holds_do_not_delay_other_handlers() -> 
 
         assert await at.states("flaky") == [WorkState.DONE]
         assert await at.states("h") == [WorkState.RUNNING, WorkState.WAITING]
+
+
+class DyingWorker(ChangedStore):
+    """A store that knows when the other worker has died, as one in a file does by a lock. It tells no change."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.has_died = False
+
+    async def expire_dead(self, worker: WorkerId, *, steady: datetime) -> Sequence[WorkerId]:
+        """End the leases of the other worker once it has died."""
+        if not self.has_died:
+            return ()
+        return [OTHER] if await self.expire_leases_of(OTHER, now=steady) else []
+
+
+async def test_a_worker_that_died_keeps_no_slot_until_its_lease_ends() -> None:
+    """Whoever waits for the slot looks once a second whether the other worker lives."""
+    router = Router()
+    router.add(handle, "*", name="h", concurrency=1)
+    async with bench(router, started=False) as at:
+        at.store = store = DyingWorker()
+        await store.append(delivery("runs elsewhere"))
+        batch = await store.routing_batch(limit=1, max_bytes=9_999)
+        lease = Lease(OTHER, NOON + timedelta(hours=1))
+        await store.route(batch, [NewWork(1, HandlerName("h"), claim=True)], lease=lease, now=NOON)
+        await at.start()
+        await at.add(delivery("waits"))
+        await at.after(timedelta(seconds=5))
+        assert await at.states("h") == [WorkState.RUNNING, WorkState.WAITING]
+
+        store.has_died = True
+        await at.after(timedelta(seconds=2))
+
+        assert (await at.states("h"))[1] is WorkState.DONE

@@ -9,12 +9,15 @@ import pytest
 from receiver import Event, Router
 from receiver.core.clock import VirtualClock
 from receiver.core.types import HandlerName
+from receiver.events import CrawlPage
 from receiver.routing.policies import RunsIn
 from receiver.worker.new_claims import NewClaims
 from receiver.worker.slots import ReadyQueues
 from tests.doubles import NOON, delivery
 from tests.worker.worker_bench import ME, WorkerBench
 
+COSTLY = b'{"type":"crawl.page","id":"costly","data":[%s]}' % b",".join([b"{}"] * 1_000)
+PLAIN = b'{"type":"crawl.page","id":"plain"}'
 SLOTS = {RunsIn.LOOP: 8, RunsIn.THREAD: 8, RunsIn.PROCESS: 2}
 
 
@@ -26,9 +29,20 @@ async def single(event: Event) -> None:
     """Handle an event."""
 
 
-def starting(router: Router, *coming: str, concurrency: int = 8, refused: bool = False) -> list[bool]:
+def plain(events: list[Event]) -> None:
+    """Handle many events in a thread."""
+
+
+def plain_single(event: Event) -> None:
+    """Handle an event in a thread."""
+
+
+def starting(
+    router: Router, *coming: str, concurrency: int = 8, threads: int = 8, refused: bool = False
+) -> list[bool]:
     """Return for new items of these handlers whether each starts at once."""
-    ready = ReadyQueues(router, SLOTS, VirtualClock(NOON), concurrency=concurrency, wake=lambda: None)
+    slots = SLOTS | {RunsIn.THREAD: threads}
+    ready = ReadyQueues(router, slots, VirtualClock(NOON), concurrency=concurrency, wake=lambda: None)
     claims = NewClaims(ready, map(HandlerName, coming))
     return [claims.next(router[HandlerName(name)], refused=refused)[1] for name in coming]
 
@@ -66,6 +80,18 @@ def test_each_batch_takes_one_slot_of_all(router: Router) -> None:
     assert starting(router, *coming, concurrency=2) == [True] * 5 + [False]
 
 
+def test_batches_share_the_slots_of_their_kind() -> None:
+    """What finds no thread has not started, though slots of other kinds are free."""
+    router = Router()
+    for name, options in (("twos", {"batch": 2}), ("others", {"batch": 2}), ("single", {})):
+        router.add(plain_single if name == "single" else plain, "*", name=name, **options)  # type: ignore[arg-type]
+
+    coming = ("twos", "twos", "others", "others", "single")
+    assert starting(router, *coming, threads=1) == [True, True, False, False, False]
+    assert starting(router, *coming, threads=2) == [True] * 4 + [False]
+    assert starting(router, *reversed(coming), threads=2) == [True] * 3 + [False] * 2
+
+
 def test_what_will_not_run_completes_no_batch(router: Router) -> None:
     """A refused item is claimed to be failed."""
     assert starting(router, "twos", "twos", refused=True) == [False, False]
@@ -101,6 +127,38 @@ async def test_a_batch_that_starts_at_once_is_noted_with_the_items_it_completes(
 
         assert noted == [1]
         assert [row.started for row in bench.store.state.work.values()] == [True] * 6 + [False]
+        gate.set()
+
+
+async def test_what_waits_for_a_batch_that_is_not_full_after_all_is_not_blamed(bench: WorkerBench) -> None:
+    """An event that takes much memory runs alone, so the other one waits. It has nothing to do with a crash."""
+    gate = asyncio.Event()
+
+    @bench.handler("h", CrawlPage, batch=2, linger=timedelta(minutes=5))
+    async def hold(events: list[CrawlPage]) -> None:
+        await gate.wait()
+
+    async with bench.working():
+        await bench.add(delivery("1", body=COSTLY), delivery("2", body=PLAIN))
+        await bench.after(timedelta(seconds=1))
+        assert [row.started for row in bench.store.state.work.values()] == [True, False]
+        gate.set()
+
+
+async def test_what_starts_soon_after_it_waited_stays_noted(bench: WorkerBench) -> None:
+    """Else an item that kills its process at once would not be known to have run."""
+    gate = asyncio.Event()
+
+    @bench.handler("h", CrawlPage, batch=2, linger=timedelta(milliseconds=100))
+    async def hold(events: list[CrawlPage]) -> None:
+        bench.ran += [one.job_id or "" for one in events]
+        await gate.wait()
+
+    async with bench.working():
+        await bench.add(delivery("1", body=COSTLY), delivery("2", body=PLAIN))
+        await bench.after(timedelta(seconds=1))
+        assert "plain" in bench.ran
+        assert [row.started for row in bench.store.state.work.values()] == [True, True]
         gate.set()
 
 

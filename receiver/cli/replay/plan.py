@@ -8,10 +8,10 @@ from receiver.cli.common.output import flush, note, write_line
 from receiver.cli.replay.flags import ReplayFlags, ReplayMode
 from receiver.core.bulk import DeliveryPlan
 from receiver.core.chosen_work import FIRST
-from receiver.core.deliveries import StoredDelivery
+from receiver.core.deliveries import DeliveryFilter, StoredDelivery
 from receiver.core.ports.reports import Reports
 from receiver.core.text import counted, escape_controls, literal
-from receiver.core.types import WorkState
+from receiver.core.types import DeliveryState, WorkState
 from receiver.core.work import WorkFilter
 from receiver.events import EVENT_CLASSES, UnknownEvent
 from receiver.replay.selection import Selection
@@ -31,7 +31,7 @@ async def show_plan(plan: DeliveryPlan, reports: Reports, selection: Selection, 
     first = await _first(reports, selection)
     remarks = [*_remarks(selection, counts)]
     if flags.mode is ReplayMode.ENQUEUE:
-        remarks += await _run_besides(reports, selection)
+        remarks += await _run_besides(reports, selection, counts)
     for line in (*plan_lines(plan, flags.mode.value[0], first=first, by=by), *remarks):
         write(line)
     flush()
@@ -64,25 +64,37 @@ def _remarks(selection: Selection, counts: Mapping[str, int]) -> Sequence[str]:
     return remarks
 
 
-async def _run_besides(reports: Reports, selection: Selection) -> Sequence[str]:
-    """Return how much work of the same handlers runs anyway, so that new work items would do it twice."""
+async def _run_besides(reports: Reports, selection: Selection, counts: Mapping[str, int]) -> Sequence[str]:
+    """Return how much work of the handlers in the plan runs anyway, so that new work items would do it twice."""
     wanted = selection.wanted
+    handlers = tuple(literal(name) for name, count in counts.items() if count)
+    if not handlers or wanted.state in (DeliveryState.DEAD, DeliveryState.DONE):  # those have no such work
+        return ()
     unfinished = WorkFilter(
         type=wanted.type,
         job_id=wanted.job_id,
         since=wanted.since,
         until=wanted.until,
-        handler=tuple(literal(handler.name) for handler in selection.handlers),
+        handler=handlers,
         among=_UNFINISHED,
     )
     count = (await reports.work_plan(unfinished)).count
     if not count:
         return ()
     verb = "is" if count == 1 else "are"
+    most = "up to " if _is_narrower(selection, unfinished) else ""
     return (
-        f"  {counted(count, 'work item')} for such events {verb} not done yet, and will run besides",
+        f"  {most}{counted(count, 'work item')} for such events {verb} not done yet, and will run besides",
         "  `receiver work-items retry` runs waiting ones at once, and makes no second ones",
     )
+
+
+def _is_narrower(selection: Selection, unfinished: WorkFilter) -> bool:
+    """Tell whether events are chosen by more than that filter of their work knows."""
+    known = DeliveryFilter(
+        type=unfinished.type, job_id=unfinished.job_id, since=unfinished.since, until=unfinished.until
+    )
+    return selection.wanted != known or selection.where is not None or selection.after is not None
 
 
 def _by_handler(plan: DeliveryPlan, handlers: Sequence[Handler]) -> Mapping[str, int]:

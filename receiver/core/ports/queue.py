@@ -96,8 +96,8 @@ class ClaimQueue(Protocol):
         """Return when there may be something to claim, to skip or to check, None for never.
 
         Of a claimant with `most` zero, or with as many items running as its `concurrency`, there is nothing to
-        claim; what changes that shows as `changed`. `steady` is the present moment of the clock of leases; without
-        it that is `now` too.
+        claim; what changes that shows as `changed`, but for the death of a worker. `steady` is the present moment
+        of the clock of leases; without it that is `now` too.
         """
 
 

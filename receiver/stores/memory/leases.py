@@ -46,8 +46,8 @@ class MemoryLeases(MemoryFace):
 
     async def release_leases(self, work_ids: Sequence[int], worker: WorkerId, *, now: datetime) -> None:
         """Make items due at once and uncount the attempt."""
-        self.state.note_time(now)
         for one in self._leased(work_ids, worker):
+            self.state.note_time(now)
             one.move(Cause.RETURNED)
             one.end_lease()
             one.due_at = now

@@ -211,8 +211,9 @@ class SqlQueue(SqlSchedules):
 
         def write(connection: SqlConnection) -> None:
             with self.database.transaction(connection):
-                self._writes.latest.note(connection, now)
-                connection.execute(self._writes.leases.RELEASE_LEASES, values)
+                # The items first: everybody else locks them before the latest moment.
+                if connection.execute(self._writes.leases.RELEASE_LEASES, values).rowcount:
+                    self._writes.latest.note(connection, now)
 
         await self.database.call(write)
 

@@ -47,7 +47,7 @@ class SqliteReports(SqlReports):
         """Return how large the file, its log and the files of bodies are."""
         files = map(file_at, (self._path, log_path(self._path), *body_files(self._path)))
         size = sum(one.st_size for one in files if one is not None)
-        return StoreFacts(size, free=shutil.disk_usage(self._path.parent).free)
+        return StoreFacts(size, free=shutil.disk_usage(self._path.resolve().parent).free)
 
     async def workers(self) -> Sequence[WorkerReport]:
         """Return the workers that have not signed off, and which of them are dead."""

@@ -118,7 +118,8 @@ class Gate:
                 headers = MutableHeaders(scope=message)
                 for name, value in _HEADERS.items():
                     headers.setdefault(name, value)
-                is_file = path_inside(request.scope).startswith(_STATIC)  # the same for all, and it has an ETag
+                # Files are the same for all, and have an ETag. A page that says that there is none has a token.
+                is_file = path_inside(request.scope).startswith(_STATIC) and "etag" in headers
                 headers.setdefault("cache-control", "no-cache" if is_file else "no-store")
                 if cookie is not None and "set-cookie" not in headers:
                     headers.append("set-cookie", cookie_header(cookie, request))

@@ -59,6 +59,7 @@ async def test_filters_of_governments_pages_are_taken() -> None:
     async with checked_service(sites=sites) as service:
         found = await service.ask("POST", "/v2/search/gov", {"query": "lamp", "domain": "www.lamp.gov", **labels})
         wrong = await service.ask("POST", "/v2/search/gov", {"query": "lamp", "domain": 5}, status=400)
+        await service.ask("POST", "/v2/search/gov", {"query": "lamp", "domain": ""}, status=400)
 
     assert [hit["url"] for hit in found["data"]["web"]] == ["https://www.lamp.gov/"]
     assert "cites, court, courtType, jurisdiction had no effect" in found["warning"]

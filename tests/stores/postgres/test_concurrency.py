@@ -29,6 +29,7 @@ from tests.stores.opened import (
     QUEUED,
     SECOND,
     WAITING,
+    A,
     B,
     Opened,
     ended,
@@ -206,6 +207,20 @@ async def test_what_is_settled_is_not_taken_back(gate: Gate) -> None:
         assert await settling == [True]
         assert claimed == []
         assert await opened.states(work_id) == [DONE]
+
+
+async def test_who_gives_leases_back_locks_items_before_the_latest_moment(gate: Gate, postgres_url: str) -> None:
+    """As all others do: a claim that takes the same items back would wait for it, and it for the claim."""
+    tables = PostgresTables(postgres_url)
+    async with workers(gate, 1) as (opened, (queue,)):
+        (work_id,) = await opened.items(1, claim=True)
+        with tables.connect() as other:
+            other.execute(f"BEGIN; SELECT 1 FROM work_items WHERE id = {work_id} FOR UPDATE".encode())
+            releasing = asyncio.create_task(queue.release_leases([work_id], A, now=AFTER))
+            await gate.until_waiting(1)
+            other.execute(b"SELECT 1 FROM marks WHERE name = 'latest' FOR UPDATE NOWAIT; ROLLBACK")
+        await soon(releasing)
+        assert await opened.states(work_id) == [WAITING]
 
 
 async def test_of_sixteen_that_ask_at_a_time_one_is_the_first(gate: Gate) -> None:

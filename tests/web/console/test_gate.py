@@ -47,6 +47,15 @@ async def test_every_answer_forbids_scripts_frames_and_caching(browser: Browser,
     assert (await browser.http.get("/")).headers["cache-control"] == "no-store"
 
 
+async def test_a_page_in_place_of_a_static_file_is_kept_by_nobody(browser: Browser, opened: Opened) -> None:
+    """It has the form token of whoever asked."""
+    await browser.page("/")
+    missing = await browser.http.get("/static/nothing.js")
+
+    assert missing.status_code == 404
+    assert missing.headers["cache-control"] == "no-store"
+
+
 async def test_a_static_file_is_asked_for_again_and_sent_once(browser: Browser, opened: Opened) -> None:
     file = await browser.http.get("/static/console.js")
     again = await browser.http.get("/static/console.js", headers={"if-none-match": file.headers["etag"]})

@@ -185,7 +185,8 @@ def _as_text(plan: SearchPlan) -> str:
     """Return the query with what else was asked for as operators, for another search engine."""
     sites = [f"site:{host}" for host in plan.include_domains]
     for kind in kinds_of(plan.categories):
-        sites += [f"site:{part.host}" for part in kind.sites]
+        if not plan.include_domains:  # joined by OR, these would let other hosts in
+            sites += [f"site:{part.host}" for part in kind.sites]
         sites += [f"filetype:{one}" for one in kind.file_types]
     others = [f"-site:{host}" for host in plan.exclude_domains]
     return " ".join([plan.query[:LONGEST], " OR ".join(sites), *others]).strip()

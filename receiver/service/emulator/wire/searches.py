@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, JsonValue, StrictBool, StrictInt
 
 from receiver.requests.base import Count, Many, Request
+from receiver.requests.hosts import require_host_name
 from receiver.requests.options import ThreatProtection
 from receiver.requests.search import SearchRequest
 from receiver.service.emulator.scrapes import ScrapePlan
@@ -89,7 +90,7 @@ class GovSearchBody(Request, SenderFields):
     """What to search for."""
     k: Annotated[StrictInt, Field(ge=1, le=100)] = _LIMIT
     """The most hits."""
-    domain: str | None = None
+    domain: Annotated[str, AfterValidator(require_host_name)] | None = None
     """Only pages of this host."""
     jurisdiction: str | None = None
     """`us`, or a state such as `us-ca`. Pages have no such label here."""

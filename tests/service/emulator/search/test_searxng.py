@@ -102,10 +102,12 @@ async def test_it_is_asked_with_the_filters_of_the_search() -> None:
     async with searching(note) as search:
         await search("lamp", includeDomains=["a.test", "b.test"], tbs="qdr:w")
         await search("lamp", excludeDomains=["c.test"], categories=["pdf"])
+        await search("lamp", includeDomains=["a.gov"], categories=["gov"])
 
     assert (asked[0]["q"], asked[0]["time_range"]) == ("lamp site:a.test OR site:b.test", "week")
     assert asked[1]["q"] == "lamp filetype:pdf -site:c.test"
     assert "time_range" not in asked[1]
+    assert asked[2]["q"] == "lamp site:a.gov", "and no other host of a government"
 
 
 @pytest.mark.parametrize("internet", [False, True])
