@@ -21,8 +21,8 @@ class NewClaims:
         self._ready = ready
         self._coming = Counter(coming)
         self._claimable = {id(queue): queue.claimable for queue in ready}
-        self._starting: Counter[int] = Counter()
-        """How many calls take a slot of a queue, or of one that shares its slots."""
+        self._slots = {id(one): one.startable for queue in ready for one in queue.with_parents()}
+        """How many more calls may start in a queue, or in those that share its slots."""
         self._startable_in_all = ready.startable
         self._in_batches: Counter[HandlerName] = Counter()
         """How many of the next items of a handler complete batches that start at once."""
@@ -36,18 +36,18 @@ class NewClaims:
         if handler.batch is not None:
             starts = claim and not refused and self._completes_batch(handler, handler.batch)
         else:
-            starts = claim and self._startable(self._ready[handler.name]) > 0
-            self._take_slots(self._ready[handler.name], int(starts))
+            starts = claim and self._startable_in_all > 0 and self._startable(self._ready[handler.name]) > 0
+            if starts:
+                self._take_slots(self._ready[handler.name], 1)
         return claim, starts
 
     def _startable(self, queue: ReadyQueue) -> int:
-        left = [one.startable - self._starting[id(one)] for one in queue.with_parents()]
-        return min(self._startable_in_all, *left)
+        return min(self._startable_in_all, *[self._slots[id(one)] for one in queue.with_parents()])
 
     def _take_slots(self, queue: ReadyQueue, calls: int) -> None:
         self._startable_in_all -= calls
         for one in queue.with_parents():
-            self._starting[id(one)] += calls
+            self._slots[id(one)] -= calls
 
     def _completes_batch(self, handler: Handler, batch: Batch) -> bool:
         """Tell whether the next item of a handler, which is claimed, is one of a batch that starts at once."""
