@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from receiver.stores.sqlite.store import SqliteStore
 from receiver.stores.sqlite.unfinished import unfinished
 from tests.doubles import LONG
 
@@ -17,7 +18,7 @@ def names(path: Path) -> list[str]:
 
 
 def test_what_a_killed_process_was_making_is_removed_by_the_next(path: Path) -> None:
-    """With the files of SQLite that belong to it. What another name stands for stays."""
+    """With the files of SQLite that belong to it, whatever it was to be. A file of somebody else stays."""
     program = """
 import os, signal, sys
 from pathlib import Path
@@ -28,16 +29,28 @@ with unfinished(Path(sys.argv[1])) as made:
         made.with_name(made.name + suffix).write_bytes(b"x")
     os.kill(os.getpid(), signal.SIGKILL)
 """
-    for target in (path, path.with_name("other.db")):
-        command = [sys.executable, "-c", program, str(target)]
-        assert subprocess.run(command, timeout=LONG, check=False).returncode == -signal.SIGKILL
-    assert len(names(path)) == 10
+    command = [sys.executable, "-c", program, str(path.with_name("copy.db"))]
+    assert subprocess.run(command, timeout=LONG, check=False).returncode == -signal.SIGKILL
+    other = path.with_name(f".other-unfinished-{'0' * 16}")
+    other.write_text("of somebody else")
+    assert len(names(path)) == 6
 
     with unfinished(path) as made:
         assert made.stat().st_size == 0
 
-    assert len(names(path)) == 5
-    assert all(name.startswith(".other.db-") for name in names(path))
+    assert names(path) == [other.name]
+
+
+async def test_a_start_removes_what_was_left_beside_the_store(made: Path, sqlite_store: SqliteStore) -> None:
+    """The process was killed when the database had its name already."""
+    mark = made.with_name(f".{made.name}-unfinished-{'0' * 16}")
+    mark.touch()
+    os.link(made, mark.with_name(f"{mark.name}.db"))
+
+    async with sqlite_store.log():
+        pass
+
+    assert names(made) == [made.name]
 
 
 def test_what_somebody_is_making_stays(path: Path) -> None:

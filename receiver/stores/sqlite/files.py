@@ -23,7 +23,7 @@ from receiver.stores.sqlite.database import (
 from receiver.stores.sqlite.delivery_keys import add_functions
 from receiver.stores.sqlite.opened_files import OPENED
 from receiver.stores.sqlite.synced import sync_file
-from receiver.stores.sqlite.unfinished import unfinished
+from receiver.stores.sqlite.unfinished import remove_abandoned, unfinished
 from receiver.stores.sqlite.write_ahead_log import log_facts, log_path
 
 log = event_log(__name__)
@@ -77,6 +77,8 @@ def prepare(path: Path, *, create: bool, patience: timedelta = LOCK_PATIENCE) ->
                 raise StoreError(f"there is no database at {path}; `receiver serve` creates it")
             _create(path, migrations)
             return
+        if create:
+            remove_abandoned(path.absolute().parent)
         _require_own_log(path)
         version = _checked_version(path, newest=len(migrations))
         if version < len(migrations):

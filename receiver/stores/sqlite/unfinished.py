@@ -9,15 +9,16 @@ from pathlib import Path
 
 from receiver.stores.sqlite.write_ahead_log import index_path, log_path
 
+_MARK = re.compile(r"\..+-unfinished-[0-9a-f]{16}", re.DOTALL).fullmatch
+
 
 @contextmanager
 def unfinished(target: Path) -> Iterator[Path]:
     """Make an empty file beside the target, which only its owner can read. Remove what is left of it at the end.
 
-    What a killed process has left of such a file for the same target is removed first: it can be as large as the
-    store. Raises OSError.
+    What killed processes have left of such files in the folder is removed first. Raises OSError.
     """
-    _remove_abandoned(target)
+    remove_abandoned(target.absolute().parent)
     mark, descriptor = _marked(target)
     path = _database(mark)
     try:
@@ -34,7 +35,7 @@ def _marked(target: Path) -> tuple[Path, int]:
     The lock ends with the process. It is not on the database itself, where it could be in the way of SQLite's.
     """
     while True:
-        mark = target.with_name(f"{_prefix(target)}{os.urandom(8).hex()}")
+        mark = target.with_name(f".{target.name}-unfinished-{os.urandom(8).hex()}")
         descriptor = os.open(mark, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
         with suppress(OSError):  # without such locks nobody removes the file either
             fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -43,20 +44,21 @@ def _marked(target: Path) -> tuple[Path, int]:
         os.close(descriptor)  # another process took it for abandoned before the lock was there
 
 
-def _remove_abandoned(target: Path) -> None:
-    pattern = re.compile(re.escape(_prefix(target)) + "[0-9a-f]{16}")
+def remove_abandoned(folder: Path) -> None:
+    """Remove what killed processes have left in a folder of databases they made: each can be as large as a store."""
     with suppress(OSError):  # a folder that this user cannot list
-        for path in target.absolute().parent.iterdir():
-            if pattern.fullmatch(path.name):
+        for path in folder.iterdir():
+            if _MARK(path.name):
                 _remove_if_abandoned(path)
 
 
 def _remove_if_abandoned(mark: Path) -> None:
     with suppress(OSError):
-        descriptor = os.open(mark, os.O_RDWR)
+        descriptor = os.open(mark, os.O_RDWR | os.O_NOFOLLOW)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            _remove(mark)
+            if not os.fstat(descriptor).st_size:  # ours are empty
+                _remove(mark)
         finally:
             os.close(descriptor)
 
@@ -67,10 +69,6 @@ def _remove(mark: Path) -> None:
     for leftover in (log_path(path), index_path(path), path.with_name(f"{path.name}-journal"), path, mark):
         with suppress(OSError):
             leftover.unlink()
-
-
-def _prefix(target: Path) -> str:
-    return f".{target.name}-unfinished-"
 
 
 def _database(mark: Path) -> Path:
