@@ -45,7 +45,7 @@ def _marked(target: Path) -> tuple[Path, int]:
 
 
 def remove_abandoned(folder: Path) -> None:
-    """Remove what killed processes have left in a folder of databases they made: each can be as large as a store."""
+    """Remove the databases in a folder that killed processes were making. Each can be as large as a store."""
     with suppress(OSError):  # a folder that this user cannot list
         for path in folder.iterdir():
             if _MARK(path.name):
