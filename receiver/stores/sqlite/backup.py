@@ -272,7 +272,9 @@ def _keep(target: Path, aside: Path) -> None:
     if any(file_at(one) for one in _files(aside)):
         raise ConfigurationError(f"{aside} or a log of it is there already, and nothing was changed; move it away")
     bodies = [(one, aside.with_name(one.name.replace(target.name, aside.name, 1))) for one in body_files(target)]
-    for old, kept in (*zip(_files(target)[:2], _files(aside)[:2], strict=True), *bodies):
+    # The database is last: while it has two names, whoever opens both destroys it (SQLite manual, How To Corrupt,
+    # section 2.5).
+    for old, kept in (*bodies, (log_path(target), log_path(aside)), (target, aside)):
         if file_at(old) is None:
             continue
         try:
