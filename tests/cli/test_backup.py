@@ -1,6 +1,7 @@
 """`receiver backup` and `receiver restore`, run as a user runs them, on a real database."""
 
 import asyncio
+import errno
 import resource
 import shutil
 import signal
@@ -377,7 +378,7 @@ def test_a_restore_replaces_a_store_and_its_log(capsys: pytest.CaptureFixture[st
 
 @pytest.mark.usefixtures("filled")
 def test_a_restore_keeps_the_store_before_under_another_name(capsys: pytest.CaptureFixture[str]) -> None:
-    """With its log, so with its newest events. The plan counts those that the backup does not have."""
+    """With its newest events, which only its log has. The plan counts those that the backup does not have."""
     execute(KEPT, "UPDATE deliveries SET received_at = received_at - 60000000 WHERE key = 'key-1'")
     assert invoke("backup", "copy.db") == 0
     execute(COPY, "DELETE FROM deliveries WHERE key <> 'key-1'")
@@ -388,12 +389,50 @@ def test_a_restore_keeps_the_store_before_under_another_name(capsys: pytest.Capt
 
     out = capsys.readouterr().out
     assert "2 events in it arrived after the last one of the backup" in out
-    [aside] = [path for path in Path().glob("kept.db-replaced-*") if not path.name.endswith("-wal")]
+    [aside] = Path().glob("kept.db-replaced-*")
     assert f"  keeps it  as {aside}\n" in out
     assert out.endswith(f"restored kept.db; the one before is {aside}\n")
-    assert files() == {"kept.db", "copy.db", aside.name, f"{aside}-wal"}
+    assert files() == {"kept.db", "copy.db", aside.name}
     assert keys(KEPT) == ["key-1"]
     assert keys(aside) == ["key-2", "key-3"]
+
+
+@pytest.mark.usefixtures("filled")
+@pytest.mark.parametrize("options", [[], ["--discard"]])
+def test_a_restore_that_ends_before_the_backup_is_in_place_leaves_the_whole_store(
+    options: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also the newest events, which only its log had."""
+    assert invoke("backup", "copy.db") == 0
+    crash_with_log()
+
+    def refuse(path: Path, target: Path) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(Path, "replace", refuse)
+    assert invoke("restore", "copy.db", "--yes", *options) != 0
+
+    assert keys(KEPT) == ["key-2", "key-3"]
+
+
+@pytest.mark.usefixtures("filled")
+def test_a_killed_backup_leaves_nothing_when_the_next_one_is_made() -> None:
+    """What it has written can be as large as the store."""
+    program = """
+import os, signal
+from receiver.cli.main import main
+from receiver.stores.sqlite import backup
+
+backup._checked = lambda *args, **options: os.kill(os.getpid(), signal.SIGKILL)
+main()
+"""
+    killed = subprocess.run([sys.executable, "-B", "-c", program, "backup", "copy.db"], timeout=LONG, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert files() > {"kept.db"}
+
+    assert invoke("backup", "copy.db") == 0
+
+    assert files() == {"kept.db", "copy.db"}
 
 
 @pytest.mark.usefixtures("filled")

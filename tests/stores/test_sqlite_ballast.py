@@ -26,6 +26,18 @@ async def test_maintenance_makes_the_ballast(made: Path, sqlite_store: SqliteSto
         assert there.st_blocks * 512 >= BYTES
 
 
+@pytest.mark.parametrize("size", [0, BYTES - 1])
+def test_an_unfinished_ballast_is_made_anew(made: Path, size: int) -> None:
+    """A process was killed while it made the file. On a full disk such a file would give nothing."""
+    ballast_of(made).write_bytes(bytes(size))
+
+    Ballast(made).make()
+
+    there = ballast_of(made).stat()
+    assert there.st_size == BYTES
+    assert there.st_blocks * 512 >= BYTES
+
+
 def test_a_ballast_is_given_up_once(made: Path, caplog: pytest.LogCaptureFixture) -> None:
     """The log says so."""
     ballast = Ballast(made)

@@ -20,7 +20,8 @@ from receiver.stores.sqlite.opened_files import OPENED
 from receiver.stores.sqlite.statements.backup import CONTENTS, END_LEASES, HAS_WORKERS, NEWER, NO_WORKERS
 from receiver.stores.sqlite.statements.body_files import HAS_BODY_FILES, RENUMBER, SOME_PLACES, TAKE_IN
 from receiver.stores.sqlite.synced import sync_file, sync_folder
-from receiver.stores.sqlite.write_ahead_log import index_path, log_path, real_path
+from receiver.stores.sqlite.unfinished import unfinished
+from receiver.stores.sqlite.write_ahead_log import index_path, log_facts, log_path, real_path
 
 _PAGES = 256
 """Pages in one step, 2 MiB."""
@@ -96,6 +97,8 @@ def restore(
             _checked(copy, source, if_damaged=_DAMAGED_BACKUP)
         with translated(target):
             _end_workers(copy)
+        if overwrite:
+            _empty_log(target)
         _put_in_place(copy, target, overwrite=overwrite, aside=aside)
 
 
@@ -126,17 +129,11 @@ def _files(path: Path) -> tuple[Path, Path, Path]:
 
 @contextmanager
 def _unfinished(target: Path) -> Iterator[Path]:
-    """Make an empty file beside the target, which only its owner can read. Remove what is left of it at the end."""
-    path = target.with_name(f".{target.name}-{os.getpid()}")
     try:
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-        yield path
+        with unfinished(target) as path:
+            yield path
     except OSError as exc:
         raise ConfigurationError(f"cannot write {target}: {exc.strerror}") from exc
-    finally:
-        for leftover in (*_files(path), path.with_name(f"{path.name}-journal")):
-            with suppress(OSError):
-                leftover.unlink()
 
 
 def _mode(path: Path) -> str:
@@ -229,6 +226,21 @@ def _end_workers(copy: Path) -> None:
     sync_file(copy)
 
 
+def _empty_log(target: Path) -> None:
+    """Move what the log of a database holds into it.
+
+    The log has to go before the copy gets its name. Whoever is killed in between leaves the whole database, and not
+    one without its newest events. A damaged one stays as it is, and so does one with the log of another.
+    """
+    with OPENED.none_opens(target) as is_closed:
+        if not is_closed or log_facts(log_path(target)) is None:
+            return
+    with suppress(StoreError, StoreRefused, sqlite3.Error):
+        require_store(target)
+        with OPENED.one(target), closing(sqlite3.connect(file_uri(target, "rw"), uri=True)) as connection:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
 def _put_in_place(copy: Path, target: Path, *, overwrite: bool, aside: Path | None = None) -> None:
     """Give the copy its name. The log of an earlier file goes first: it must not be taken for the copy's."""
     with OPENED.none_opens(target) as is_closed:
@@ -260,7 +272,9 @@ def _keep(target: Path, aside: Path) -> None:
     if any(file_at(one) for one in _files(aside)):
         raise ConfigurationError(f"{aside} or a log of it is there already, and nothing was changed; move it away")
     bodies = [(one, aside.with_name(one.name.replace(target.name, aside.name, 1))) for one in body_files(target)]
-    for old, kept in (*zip(_files(target)[:2], _files(aside)[:2], strict=True), *bodies):
+    # The database is last: while it has two names, whoever opens both destroys it (SQLite manual, How To Corrupt,
+    # section 2.5).
+    for old, kept in (*bodies, (log_path(target), log_path(aside)), (target, aside)):
         if file_at(old) is None:
             continue
         try:

@@ -26,9 +26,12 @@ class Ballast:
         self._told = False
 
     def make(self, tell: Tell | None = None) -> None:
-        """Make the file unless it is there. If that fails, or the disk has little room, say why once."""
+        """Make the file unless it is there. If that fails, or the disk has little room, say why once.
+
+        One that a killed process has not finished is made anew.
+        """
         try:
-            if self._path.exists():
+            if self._is_whole():
                 return
             free = self._free()
             if free < LEAST_ROOM:
@@ -36,8 +39,6 @@ class Ballast:
                 return
             self._write()
             self._told = False
-        except FileExistsError:
-            return
         except OSError as exc:
             self._say_not_made(exc.strerror or str(exc), tell)
 
@@ -56,11 +57,17 @@ class Ballast:
     def notes(self) -> Sequence[str]:
         """Return why there can be no file now, and what to do."""
         try:
-            if self._path.exists() or (free := self._free()) >= LEAST_ROOM:
+            if self._is_whole() or (free := self._free()) >= LEAST_ROOM:
                 return ()
         except OSError:  # what keeps the store itself from working is told elsewhere
             return ()
         return (f"without {self._path.name} nothing can be pruned on a full disk: {self._too_little(free)}",)
+
+    def _is_whole(self) -> bool:
+        try:
+            return self._path.stat().st_size >= BYTES
+        except FileNotFoundError:
+            return False
 
     def _free(self) -> int:
         disk = os.statvfs(self._path.parent)
@@ -79,7 +86,7 @@ class Ballast:
             tell(f"{self._path.name} was not made, and without it nothing can be pruned on a full disk: {reason}")
 
     def _write(self) -> None:
-        descriptor = os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        descriptor = os.open(self._path, os.O_CREAT | os.O_NOFOLLOW | os.O_WRONLY, 0o600)
         try:
             _allocate(descriptor)
         except OSError:

@@ -2,9 +2,8 @@
 
 import os
 import sqlite3
-import threading
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from datetime import timedelta
 from importlib import resources
 from pathlib import Path
@@ -24,7 +23,8 @@ from receiver.stores.sqlite.database import (
 from receiver.stores.sqlite.delivery_keys import add_functions
 from receiver.stores.sqlite.opened_files import OPENED
 from receiver.stores.sqlite.synced import sync_file
-from receiver.stores.sqlite.write_ahead_log import index_path, log_facts, log_path
+from receiver.stores.sqlite.unfinished import remove_abandoned, unfinished
+from receiver.stores.sqlite.write_ahead_log import log_facts, log_path
 
 log = event_log(__name__)
 
@@ -77,6 +77,8 @@ def prepare(path: Path, *, create: bool, patience: timedelta = LOCK_PATIENCE) ->
                 raise StoreError(f"there is no database at {path}; `receiver serve` creates it")
             _create(path, migrations)
             return
+        if create:
+            remove_abandoned(path.absolute().parent)
         _require_own_log(path)
         version = _checked_version(path, newest=len(migrations))
         if version < len(migrations):
@@ -141,18 +143,13 @@ def _create(path: Path, migrations: list[str]) -> None:
     It is made under another name, synced, and then linked to its own. So no other process sees an unfinished
     database. If two processes create it at the same time, the second uses the file of the first.
     """
-    unfinished = path.with_name(f".{path.name}-{os.getpid()}-{threading.get_ident()}")
     try:
-        os.close(os.open(unfinished, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-        _migrate(unfinished, migrations, synced=False)  # one sync of the whole saves thirty
-        sync_file(unfinished)
-        _link(unfinished, path)
+        with unfinished(path) as made:
+            _migrate(made, migrations, synced=False)  # one sync of the whole saves thirty
+            sync_file(made)
+            _link(made, path)
     except OSError as exc:
         raise StoreRefused(f"cannot create the database {path}: {exc.strerror}") from exc
-    finally:
-        for leftover in (unfinished, log_path(unfinished), index_path(unfinished)):
-            with suppress(OSError):
-                leftover.unlink()
 
 
 def _link(made: Path, path: Path) -> None:
