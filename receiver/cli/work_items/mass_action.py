@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import click
 
+from receiver.cli.common.columns import wrapped
 from receiver.cli.common.confirm import agreed, carry_out, count_lines, say, span_and_first
 from receiver.cli.common.exit_codes import FAILED, OK
 from receiver.cli.common.job_ids import with_whole_job_id
-from receiver.cli.common.output import note
+from receiver.cli.common.output import note, terminal_width
 from receiver.cli.common.recording import recording
 from receiver.cli.common.store import configured_store, decide_reading, read
 from receiver.core.actions import WorkAction
@@ -132,12 +133,12 @@ def _plan_lines(action: WorkAction, chosen: ChosenWork) -> Iterator[str]:
     yield f"{counted(plan.count, _NOUN)} to {action.verb}"
     for kind in ("handler", "type", "state"):
         yield from count_lines(kind, chosen.counts_by(kind), plan.others)
-    yield from span_and_first(plan.first_at, plan.last_at, map(_example, chosen.first))
+    yield from span_and_first(plan.first_at, plan.last_at, map(_example, chosen.first), width=terminal_width())
 
 
 def _remarks(action: WorkAction, chosen: ChosenWork) -> Iterator[str]:
     """Yield facts that matter for the decision."""
     if chosen.left_out:
-        yield f"  left out  {_by_state(chosen.left_out)}"
+        yield from wrapped("  left out  ", _by_state(chosen.left_out), terminal_width())
     for remark in chosen.remarks(action):
-        yield f"  note      {escape_controls(remark)}"
+        yield from wrapped("  note      ", escape_controls(remark), terminal_width())
