@@ -9,7 +9,7 @@ from typing import TypeVar
 import click
 
 from receiver.cli.common.columns import wrapped
-from receiver.cli.common.output import flush, note, write_line
+from receiver.cli.common.output import flush, note, terminal_width, write_line
 from receiver.cli.common.progress import progress
 from receiver.cli.common.stdout import StdoutClosed, drop_stdout
 from receiver.core.clock import local_time
@@ -49,6 +49,12 @@ def say(line: str) -> None:
         flush()
     except StdoutClosed:
         drop_stdout()
+
+
+def say_part(name: str, text: str) -> None:
+    """Write a part of a plan, with its name in front; on a terminal it is wrapped below its text."""
+    for line in wrapped(f"  {name:<9} ", text, terminal_width()):
+        say(line)
 
 
 def agreed(question: str, *, yes: bool) -> bool:

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import click
 
-from receiver.cli.common.columns import wrapped
-from receiver.cli.common.confirm import agreed, carry_out, count_lines, say, span_and_first
+from receiver.cli.common.confirm import agreed, carry_out, count_lines, say, say_part, span_and_first
 from receiver.cli.common.exit_codes import FAILED, OK
 from receiver.cli.common.job_ids import with_whole_job_id
 from receiver.cli.common.output import note, terminal_width
@@ -49,8 +48,9 @@ def act(
     if not count:
         note(_nothing(action, chosen))
         return OK
-    for line in (*_plan_lines(action, chosen), *_remarks(action, chosen)):
+    for line in _plan_lines(action, chosen):
         say(line)
+    _say_remarks(action, chosen)
     if dry_run:
         return OK
     if not agreed(f"{action.verb.capitalize()} {counted(count, _NOUN)}?", yes=yes):
@@ -136,9 +136,9 @@ def _plan_lines(action: WorkAction, chosen: ChosenWork) -> Iterator[str]:
     yield from span_and_first(plan.first_at, plan.last_at, map(_example, chosen.first), width=terminal_width())
 
 
-def _remarks(action: WorkAction, chosen: ChosenWork) -> Iterator[str]:
-    """Yield facts that matter for the decision."""
+def _say_remarks(action: WorkAction, chosen: ChosenWork) -> None:
+    """Write facts that matter for the decision."""
     if chosen.left_out:
-        yield from wrapped("  left out  ", _by_state(chosen.left_out), terminal_width())
+        say_part("left out", _by_state(chosen.left_out))
     for remark in chosen.remarks(action):
-        yield from wrapped("  note      ", escape_controls(remark), terminal_width())
+        say_part("note", escape_controls(remark))
