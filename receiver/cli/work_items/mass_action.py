@@ -18,6 +18,7 @@ from receiver.core.clock import local_time
 from receiver.core.ports.controls import Controls
 from receiver.core.ports.reports import Reports
 from receiver.core.text import counted, escape_controls, shortened
+from receiver.core.types import WorkState
 from receiver.core.work import WorkFilter, WorkSummary
 from receiver.settings import Settings
 
@@ -117,10 +118,22 @@ def _example(item: WorkSummary) -> str:
 
 
 def _nothing(action: WorkAction, chosen: ChosenWork) -> str:
-    takes = " or ".join([", ".join(action.takes[:-1]), action.takes[-1]])
+    takes = f"{action.verb} takes {_takes(action)}"
     if chosen.left_out:
-        return f"nothing to {action.verb}: {_by_state(chosen.left_out)}; {action.verb} takes {takes} items"
-    return f"no work item matched; {action.verb} takes {takes} items"
+        return f"nothing to {action.verb}: {_by_state(chosen.left_out)}; {takes}"
+    return f"no work item matched; {takes}"
+
+
+def _takes(action: WorkAction) -> str:
+    """Return the states of an action in words, the dead apart if it does not take all of them."""
+    if action.restarts:
+        return f"{_either(action.takes)} items"
+    others = [state for state in action.takes if state is not WorkState.DEAD]
+    return f"{_either(others)} items, and dead ones that hold their lane"
+
+
+def _either(states: Sequence[WorkState]) -> str:
+    return f"{', '.join(states[:-1])} or {states[-1]}"
 
 
 def _by_state(counts: Counter[str]) -> str:
