@@ -1,8 +1,6 @@
 """`receiver check`: tests whether this deployment can work."""
 
 import asyncio
-import shutil
-import sys
 import textwrap
 from collections.abc import Callable
 
@@ -12,7 +10,7 @@ from receiver.alerting import alert_kinds, open_poster
 from receiver.cli.common.exit_codes import OK, exit_code
 from receiver.cli.common.filter_options import json_option
 from receiver.cli.common.handler_code import import_router
-from receiver.cli.common.output import write_json
+from receiver.cli.common.output import terminal_width, write_json
 from receiver.cli.common.setting_flags import listening_flags, running_flags, web_flags
 from receiver.cli.handlers.rows import left_waiting
 from receiver.core.addresses import is_postgres
@@ -87,14 +85,13 @@ def check(as_json: bool, **flags: object) -> int:
 
 def _tell(part: str, text: str, code: int) -> None:
     line = f"{part:<9} {text if code == OK else f'WRONG: {text}'}"
-    click.echo(wrapped(line, shutil.get_terminal_size().columns) if sys.stdout.isatty() else line)
+    width = terminal_width()
+    click.echo(line if width is None else wrapped(line, width))
 
 
 def wrapped(line: str, width: int) -> str:
     """Return a line as lines for a terminal of this width, with the text in one column. No word is broken."""
-    return textwrap.fill(
-        line, max(width, 40), subsequent_indent=" " * 10, break_long_words=False, break_on_hyphens=False
-    )
+    return textwrap.fill(line, width, subsequent_indent=" " * 10, break_long_words=False, break_on_hyphens=False)
 
 
 def _tell_as_json(part: str, text: str, code: int) -> None:

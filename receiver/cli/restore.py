@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from receiver.cli.common.confirm import agreed, say
+from receiver.cli.common.confirm import agreed, say, say_part
 from receiver.cli.common.exit_codes import FAILED, OK
 from receiver.cli.common.filter_options import plan_options, store_option
 from receiver.cli.common.progress import progress
@@ -36,13 +36,16 @@ def restore(file: Path, discard: bool, yes: bool, dry_run: bool, store: str | No
     held = contents(file)
     require_free(target, overwrite=True, source=file)
     say(f"restore {file} to {target}")
-    say(f"  backup    {contents_line(held)}")
+    say_part("backup", contents_line(held))
     replaced = _replaced(target)
     aside = None if discard or not replaced else _aside(target)
     if replaced:
-        say(f"  replaces  {replaced}")
-        say(f"            {_newer(target, held)}")
-        say(f"  keeps it  as {aside}" if aside else "  deletes it")
+        say_part("replaces", replaced)
+        say_part("", _newer(target, held))
+        if aside:
+            say_part("keeps it", f"as {aside}")
+        else:
+            say("  deletes it")
     if dry_run:
         return OK
     if replaced and not agreed(f"Replace {target}?", yes=yes):

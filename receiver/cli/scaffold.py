@@ -69,9 +69,13 @@ def _entries(folder: Traversable) -> list[Traversable]:
 def requirements(*, postgres: bool = False) -> str:
     """Return the text of a `requirements.txt` with this version of the package."""
     extra = "[postgres]" if postgres else ""
-    backup = "the database" if postgres else "the store (`receiver backup FILE`)"
+    upgrade = (
+        "back up the database, change the version, install again and run `receiver store migrate`"
+        if postgres
+        else "back up the store (`receiver backup FILE`), change the version and install again"
+    )
     return (
-        f"# To upgrade, back up {backup}, change the version and install again.\n"
+        f"# To upgrade, {upgrade}.\n"
         "# If no index has the package: build a wheel from its source (`pip wheel --no-deps FOLDER`), copy it\n"
         "# beside this file, and write its name here instead: "
         f"./crawl_receiver-{version('crawl-receiver')}-py3-none-any.whl{extra}\n"

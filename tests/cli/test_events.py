@@ -283,7 +283,8 @@ def test_the_listing_on_a_terminal_is_a_table() -> None:
     assert narrow[3] == "    the service reported an error"
     assert narrow[5:] == [
         "    1 duplicate",
-        "columns without room: job_id, size; --wide shows all, --columns chooses",
+        "columns without room: job_id, size; --wide shows all,",
+        "  --columns chooses",
         NOT_ROUTED,
     ]
     assert max(map(len, narrow[:-2])) <= 60

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from configparser import ConfigParser
 from datetime import timedelta
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -212,9 +213,18 @@ def test_the_proxies_pass_the_longest_body_to_the_endpoint(written: Path) -> Non
     assert int(found[1]) * 2**20 == settings.max_body
     assert f"location ~ ^{settings.path}/?$ {{" in nginx
     assert f"handle {settings.path}* {{" in caddy
+    assert "proxy_set_header X-Forwarded-For $remote_addr;" in nginx  # Caddy does so by itself
     for text in (nginx, caddy):
         assert f"127.0.0.1:{settings.port}" in text
         assert text.count("{") == text.count("}")
+
+
+def test_git_ignores_every_file_of_a_store(written: Path) -> None:
+    """Bodies lie in them, also in those that a restore keeps."""
+    ignored = (written / ".gitignore").read_text().splitlines()
+
+    for name in ("receiver.db", "receiver.db-wal", "receiver.db-bodies-1", "receiver.db-replaced-20260804T120000Z"):
+        assert any(fnmatch(name, pattern) for pattern in ignored)
 
 
 def files_in(folder: Path) -> set[str]:
@@ -249,6 +259,14 @@ def test_with_postgres_two_processes_of_each_kind_share_a_database(many: Path) -
     assert services["web"]["environment"]["RECEIVER_PORT"] == port
     [command] = of_the_image(many, "CMD")
     assert command == '["receiver", "serve", "--no-worker"]'
+
+
+def test_with_postgres_systemd_starts_it_again_until_the_database_is_there(many: Path) -> None:
+    """The exit code is 3 then. By default systemd gives a unit up that starts five times in ten seconds."""
+    unit = (many / "receiver.service").read_text().splitlines()
+
+    assert "RestartPreventExitStatus=2" in unit
+    assert "RestartSec=5" in unit
 
 
 def test_with_postgres_all_files_agree(many: Path, written: Path) -> None:

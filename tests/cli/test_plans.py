@@ -1,13 +1,14 @@
 """Actions on many items: plans, questions, and the change."""
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
 
 import click
 import pytest
 
-from receiver.cli.common.confirm import agreed, carry_out, count_lines, span_and_first
+from receiver.cli.common.confirm import agreed, carry_out, count_lines, say_part, span_and_first
 from receiver.cli.main import receiver, run
 from receiver.core.chosen_work import CHUNK
 from receiver.core.clock import local_time
@@ -41,6 +42,21 @@ def test_a_plan_of_one_moment_has_no_span() -> None:
         "            b",
     ]
     assert list(span_and_first(None, None, [])) == []
+
+
+def test_a_part_of_a_plan_is_wrapped_on_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In a pipe it is one line."""
+    monkeypatch.setenv("COLUMNS", "40")
+    text = "3 events, the last arrived at noon, 20 KB"
+
+    say_part("backup", text)
+    assert capsys.readouterr().out == f"  backup    {text}\n"
+
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    say_part("backup", text)
+    assert capsys.readouterr().out == "  backup    3 events, the last arrived\n            at noon, 20 KB\n"
 
 
 async def test_changed_items_are_counted() -> None:

@@ -5,12 +5,13 @@ import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import click
 import pytest
 
-from receiver.cli.common.columns import Column, cells, cut, moment_column
+from receiver.cli.common.columns import Column, cells, cut, moment_column, wrapped
 from receiver.cli.common.layout import NARROW, arranged
 from receiver.cli.main import receiver, run
 from receiver.core.moments import parse_moment
@@ -43,6 +44,15 @@ def test_a_cut_cell_has_exactly_its_width(written: str, head: float, width: int)
 def test_a_cut_keeps_the_beginning_the_end_or_both() -> None:
     """The mark stands for what is missing."""
     assert [cut("handlers.pages.save", 9, head) for head in (1, 0, 0.5)] == ["handlers…", "…ges.save", "hand…save"]
+
+
+def test_a_line_is_wrapped_below_its_text() -> None:
+    """Only a word that is longer than a line is broken, and a wide character takes two cells."""
+    assert wrapped("note  ", "a short one", 17) == wrapped("note  ", "a short one", None) == ["note  a short one"]
+    assert wrapped("note  ", "one  two three", 14) == ["note  one  two", "      three"]
+    assert wrapped("first  ", "one two", 11, below="    ") == ["first  one", "    two"]
+    assert wrapped("| ", "https://a/b c", 10, below="| ") == ["| https://", "| a/b c"]
+    assert wrapped("  ", "日本語の名前", 8) == ["  日本語", "  の名前"]
 
 
 def test_columns_give_way_by_rank() -> None:
@@ -126,12 +136,15 @@ Seen = Callable[..., str]
 
 @pytest.fixture
 def seen_at(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Seen:
-    """Return what a command writes to a terminal of this width. `on_a_terminal` is slower, and has a real one."""
+    """Return what a command writes to a terminal of this width, 0 for a pipe.
+
+    `on_a_terminal` is slower, and has a real one.
+    """
 
     def seen(columns: int, *args: str) -> str:
         capsys.readouterr()
         monkeypatch.setenv("COLUMNS", str(columns))
-        monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+        monkeypatch.setattr(sys.stdout, "isatty", lambda: columns > 0)
         assert run(receiver.main, args) == 0
         return re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)
 
@@ -147,6 +160,31 @@ def test_no_line_is_wider_than_the_terminal(listing: tuple[str, str], columns: i
 
     assert max(map(cells, lines), default=0) <= columns
     assert not lines or len(lines[0].split()) > 3
+
+
+@pytest.mark.usefixtures("long_rows")
+@pytest.mark.parametrize("columns", [60, 68])
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("work-items", "show", "2"),
+        ("work-items", "retry", "2", "--dry-run"),
+        ("events", "show", "key-2"),
+        ("replay", "--handler", "*", "--enqueue", "--dry-run"),
+    ],
+)
+def test_details_and_plans_are_wrapped_for_a_terminal(
+    args: tuple[str, ...], columns: int, seen_at: Seen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They say the same in a pipe, where no line is broken."""
+    monkeypatch.setattr("receiver.cli.replay.command.configure_logs", lambda **_: None)
+    Path("own.py").write_text("from receiver import Router\nrouter = Router()\nrouter.add(print, '*')\n")
+    monkeypatch.setenv("RECEIVER_HANDLERS", "own:router")
+    seen = seen_at(columns, *args)
+    piped = seen_at(0, *args)
+
+    assert max(map(cells, seen.splitlines())) <= columns < max(map(cells, piped.splitlines()))
+    assert "".join(seen.replace("|", "").split()) == "".join(piped.replace("|", "").split())
 
 
 @pytest.mark.usefixtures("long_rows")

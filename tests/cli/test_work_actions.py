@@ -218,7 +218,17 @@ def test_without_a_match_it_says_so_and_succeeds(capsys: pytest.CaptureFixture[s
         "nothing to retry: 1 running, 1 done; retry takes waiting, held, dead or skipped items\n",
     )
     assert invoke(*BURY, *ALL, "--yes") == 0
-    assert capsys.readouterr() == ("", "no work item matched; bury takes waiting, queued, held or dead items\n")
+    takes = "bury takes waiting, queued or held items, and dead ones that hold their lane"
+    assert capsys.readouterr() == ("", f"no work item matched; {takes}\n")
+
+
+def test_a_burial_of_the_dead_says_which_it_takes(capsys: pytest.CaptureFixture[str]) -> None:
+    """They are dead already, so it changes only those that hold their lane."""
+    made(DEAD)
+
+    assert invoke(*BURY, "1", "--yes") == 0
+    takes = "bury takes waiting, queued or held items, and dead ones that hold their lane"
+    assert capsys.readouterr() == ("", f"nothing to bury: 1 dead; {takes}\n")
 
 
 def test_the_plan_names_paused_and_disabled_handlers(capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,7 +20,7 @@ from receiver.signals import contracts as signals
 from receiver.signals.metrics.intake import IntakeMetrics
 from receiver.signals.metrics.work import WorkMetrics
 from tests.doubles import NOON
-from tests.signals.exposition import SECOND
+from tests.signals.exposition import SECOND, samples
 from tests.signals.test_intake_metrics import Figures, accepted, duplicated
 from tests.signals.test_work_metrics import BACKLOG, INDEX, FakeReports, failed, reader
 
@@ -137,6 +137,18 @@ UNSEEN = {
     "receiver_store_dead_rows",  # a cause of slowness, which the panels of time show
     "receiver_received_bytes_total",
 }
+
+
+async def test_an_alert_that_waits_for_zero_sees_a_new_process() -> None:
+    """A counter with labels has no series before its first event: then there is nothing to compare with 0."""
+    with IntakeMetrics(Figures()) as intake:
+        there = samples(await intake.exposition())
+    waiting = [
+        rule["expr"] for rule in rules()["groups"][0]["rules"] if re.search(r"increase.*== 0$", rule["expr"])
+    ]
+
+    assert waiting == ['sum(increase(receiver_answer_seconds_count{status="2xx"}[1d])) == 0']
+    assert there["receiver_answer_seconds_count", "status=2xx"] == 0
 
 
 def test_what_an_alert_says_is_complete() -> None:

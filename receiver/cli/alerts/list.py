@@ -1,13 +1,11 @@
 """`receiver alerts list`: what needs somebody now."""
 
-import shutil
-import sys
 import textwrap
 
 import click
 
 from receiver.cli.common.filter_options import json_option, store_option
-from receiver.cli.common.output import write_json
+from receiver.cli.common.output import terminal_width, write_json
 from receiver.cli.common.store import configured_store, now_of, read
 from receiver.core.attention import Concern, concerns, late_workers, read_attention, switched_off
 from receiver.core.ports.reports import Reports
@@ -49,7 +47,7 @@ async def _found(settings: Settings, reports: Reports) -> list[Concern]:
 
 def _line(concern: Concern) -> str:
     line = f"{concern.kind.value:<12} {escape_controls(concern.sentence)}"
-    if not sys.stdout.isatty():
+    width = terminal_width()
+    if width is None:
         return line
-    width = max(shutil.get_terminal_size().columns, 40)
     return textwrap.fill(line, width, subsequent_indent=" " * 13, break_long_words=False, break_on_hyphens=False)

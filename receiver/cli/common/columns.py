@@ -99,6 +99,24 @@ def cut(text: str, width: int, head: float = 1.0) -> str:
     return f"{begin}…{end}" + " " * (width - 1 - cells(begin) - cells(end))
 
 
+def wrapped(start: str, text: str, width: int | None, *, below: str = "") -> list[str]:
+    """Return a line as lines of at most `width` cells, one line if that is None.
+
+    The first one begins with `start`, and the others with `below`, by default as many blanks. Only a word that is
+    longer than a line is broken.
+    """
+    line = start + text
+    if width is None or cells(line) <= width:
+        return [line]
+    from rich.console import Console
+    from rich.text import Text
+
+    below = below or " " * cells(start)
+    room = max(1, width - max(cells(start), cells(below)))
+    parts = Text(text).wrap(Console(), room, overflow="fold")
+    return [(below if number else start) + part.plain.rstrip() for number, part in enumerate(parts)]
+
+
 def _first_cells(text: str, width: int) -> str:
     """Return as much of the beginning as fits."""
     part = text[:width]

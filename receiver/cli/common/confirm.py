@@ -8,7 +8,8 @@ from typing import TypeVar
 
 import click
 
-from receiver.cli.common.output import flush, note, write_line
+from receiver.cli.common.columns import wrapped
+from receiver.cli.common.output import flush, note, terminal_width, write_line
 from receiver.cli.common.progress import progress
 from receiver.cli.common.stdout import StdoutClosed, drop_stdout
 from receiver.core.clock import local_time
@@ -29,13 +30,16 @@ def count_lines(kind: str, counts: Mapping[str, int], others: int) -> Iterator[s
         yield f"                 and {more:,} more"
 
 
-def span_and_first(first_at: datetime | None, last_at: datetime | None, first: Iterable[str]) -> Iterator[str]:
-    """Yield the span of time, and the first few examples, safe for a terminal."""
+def span_and_first(
+    first_at: datetime | None, last_at: datetime | None, first: Iterable[str], *, width: int | None = None
+) -> Iterator[str]:
+    """Yield the span of time, and the first few examples, safe for a terminal, and wrapped if it has a width."""
     if first_at and last_at:
         oldest, newest = local_time(first_at), local_time(last_at)
         yield f"  arrived   {oldest}" + (f" to {newest}" if newest != oldest else "")
     for number, line in enumerate(first):
-        yield f"  {'' if number else 'first':<9} {escape_controls(line)}"
+        start = f"  {'' if number else 'first':<9} "
+        yield from wrapped(start, escape_controls(line), width, below=" " * (len(start) + 2))
 
 
 def say(line: str) -> None:
@@ -45,6 +49,12 @@ def say(line: str) -> None:
         flush()
     except StdoutClosed:
         drop_stdout()
+
+
+def say_part(name: str, text: str) -> None:
+    """Write a part of a plan, with its name in front; on a terminal it is wrapped below its text."""
+    for line in wrapped(f"  {name:<9} ", text, terminal_width()):
+        say(line)
 
 
 def agreed(question: str, *, yes: bool) -> bool:

@@ -11,15 +11,23 @@ from receiver.core.text import counted, short_id
 
 
 def plan_lines(
-    plan: DeliveryPlan, verb: str, *, first: Sequence[StoredDelivery] = (), by: Mapping[str, Mapping[str, int]] = {}
+    plan: DeliveryPlan,
+    verb: str,
+    *,
+    first: Sequence[StoredDelivery] = (),
+    by: Mapping[str, Mapping[str, int]] = {},
+    width: int | None = None,
 ) -> Iterator[str]:
-    """Yield how many events there are, in all, by type and by each key of `by`; their span of time, examples."""
+    """Yield how many events there are, in all, by type and by each key of `by`; their span of time, examples.
+
+    Examples are wrapped if a width is given.
+    """
     yield f"{counted(plan.count, 'event')} to {verb}, {shown_size(plan.size)}"
     if plan.without_body:
         yield f"  {plan.without_body:,} of them are skipped: their bodies were pruned"
     for kind, counts in {"type": plan.types, **by}.items():
         yield from count_lines(kind, counts, plan.others if kind == "type" else 0)
-    yield from span_and_first(plan.first_at, plan.last_at, map(_line, first))
+    yield from span_and_first(plan.first_at, plan.last_at, map(_line, first), width=width)
 
 
 def _line(stored: StoredDelivery) -> str:

@@ -1,16 +1,20 @@
 """How commands write: text that cannot control a terminal, moments, durations, JSON, and exact bytes."""
 
 import shlex
+import shutil
 import sys
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
 from receiver.core.clock import local_time
 from receiver.core.text import escape_controls, escape_controls_in_json, shortened
 from receiver.service.samples import encode
+
+_NARROWEST = 40
+"""A narrower terminal wraps lines itself."""
 
 
 def shown(value: object) -> str:
@@ -57,6 +61,17 @@ def yes_or_no(value: bool) -> str:
 def quoted(word: str) -> str:
     """Return a word as a shell needs it, safe for a terminal."""
     return shlex.quote(escape_controls(word))
+
+
+def terminal_width(stream: TextIO | None = None) -> int | None:
+    """Return how many cells a line of a terminal has, at least 40; None if the stream is no terminal.
+
+    The stream is standard output if none is given.
+    """
+    stream = sys.stdout if stream is None else stream
+    if stream is None or not stream.isatty():
+        return None
+    return max(shutil.get_terminal_size().columns, _NARROWEST)
 
 
 def note(remark: str) -> None:

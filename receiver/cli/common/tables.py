@@ -9,10 +9,11 @@ from typing import Any, Generic, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from receiver.cli.common.columns import Column, Row
+from receiver.cli.common.columns import Column, Row, wrapped
 from receiver.cli.common.filter_options import json_option, text
+from receiver.cli.common.layout import GAP
 from receiver.cli.common.names import completed
-from receiver.cli.common.output import flush, note, write_json
+from receiver.cli.common.output import flush, note, terminal_width, write_json
 from receiver.cli.common.terminal_tables import TerminalTable, write_plain
 from receiver.core.deliveries import DeliveryFilter
 from receiver.core.jobs import JobFilter
@@ -186,7 +187,8 @@ class RowWriter(Generic[Row]):
         """Write what is in the buffer, and tell which columns had no room."""
         flush()
         if self._table is not None and self._table.left_out:
-            note(f"columns without room: {', '.join(self._table.left_out)}; --wide shows all, --columns chooses")
+            remark = f"columns without room: {', '.join(self._table.left_out)}; --wide shows all, --columns chooses"
+            note("\n".join(wrapped("", remark, terminal_width(sys.stderr), below=" " * GAP)))
 
     def _write_table(self, rows: Sequence[Row]) -> None:
         if self._table is None:

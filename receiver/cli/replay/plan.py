@@ -1,10 +1,11 @@
 """The plan of a replay, shown before anybody agrees to it."""
 
+import sys
 from collections.abc import Mapping, Sequence
 
 from receiver.cli.common.confirm import say
 from receiver.cli.common.delivery_plans import plan_lines
-from receiver.cli.common.output import flush, note, write_line
+from receiver.cli.common.output import flush, note, terminal_width, write_line
 from receiver.cli.replay.flags import ReplayFlags, ReplayMode
 from receiver.core.bulk import DeliveryPlan
 from receiver.core.chosen_work import FIRST
@@ -32,7 +33,8 @@ async def show_plan(plan: DeliveryPlan, reports: Reports, selection: Selection, 
     remarks = [*_remarks(selection, counts)]
     if flags.mode is ReplayMode.ENQUEUE:
         remarks += await _run_besides(reports, selection, counts)
-    for line in (*plan_lines(plan, flags.mode.value[0], first=first, by=by), *remarks):
+    width = terminal_width(sys.stderr if flags.as_json else sys.stdout)
+    for line in (*plan_lines(plan, flags.mode.value[0], first=first, by=by, width=width), *remarks):
         write(line)
     flush()
 

@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
 
-from receiver.cli.common.output import duration
+from receiver.cli.common.columns import wrapped
+from receiver.cli.common.output import duration, terminal_width
 from receiver.cli.common.progress import ProgressLines
 from receiver.cli.replay.saving import SaveFile
 from receiver.core.text import counted, escape_controls, short_id, shortened
@@ -15,6 +16,8 @@ from receiver.replay.local import LocalRun
 from receiver.replay.outcomes import RunResult
 
 _SHOWN_VALUE = 200
+_BELOW = " " * 4
+"""What stands before the further lines of a result."""
 
 
 class ReplayReport:
@@ -82,9 +85,9 @@ def _write(lines: ProgressLines, word: str, outcome: RunResult, ran: LocalRun) -
     error = "" if outcome.error is None else f"  {outcome.error}"
     ran_for = duration(timedelta(seconds=outcome.seconds))
     cells = f"{word:<10} {outcome.type:<22} {short_id(outcome.id):<15} {outcome.handler}  {ran_for}{error}"
-    lines.write(escape_controls(cells))
-    if where := _where(ran):
-        lines.write("\n".join(f"    {escape_controls(line)}" for line in where))
+    width = terminal_width()
+    below = [part for line in _where(ran) for part in wrapped(_BELOW, escape_controls(line), width)]
+    lines.write("\n".join([*wrapped("", escape_controls(cells), width, below=_BELOW), *below]))
 
 
 def _where(ran: LocalRun) -> Sequence[str]:

@@ -4,12 +4,12 @@ import asyncio
 
 import click
 
-from receiver.cli.common.confirm import agreed, say
+from receiver.cli.common.confirm import agreed, say, say_part
 from receiver.cli.common.exit_codes import FAILED, OK
 from receiver.cli.common.filter_options import plan_options
 from receiver.cli.common.output import note
 from receiver.cli.common.progress import progress
-from receiver.core.addresses import shown_address
+from receiver.core.addresses import is_postgres, shown_address
 from receiver.core.sizes import shown_size
 from receiver.core.text import counted
 from receiver.stores import open_store
@@ -45,8 +45,8 @@ async def _copy(source: str, target: str, *, yes: bool, dry_run: bool) -> int:
     with errors_of(TARGET):
         is_new = not open_store(target).exists()
     if is_new:  # it is not made before somebody agrees
-        say(f"  from      {_line(await source_sizes(source))}")
-        say(f"  to        {shown_address(target)} does not exist yet and will be made")
+        say_part("from", _line(await source_sizes(source)))
+        say_part("to", f"{shown_address(target)} {_to_be_made(target)}")
         if dry_run:
             return OK
         if not agreed("Copy?", yes=yes):
@@ -57,10 +57,10 @@ async def _copy(source: str, target: str, *, yes: bool, dry_run: bool) -> int:
             removed = await StoreCopy(reading, writing, advance=advance).removals()
         held, known = await plan.sizes()
         if not is_new:
-            say(f"  from      {_line(held)}")
-            say(f"  to        {_line(known)}")
+            say_part("from", _line(held))
+            say_part("to", _line(known))
             if removed:
-                say(f"  removes   {counted(removed, 'event')} of TO that FROM has no longer")
+                say_part("removes", f"{counted(removed, 'event')} of TO that FROM has no longer")
             if dry_run:
                 return OK
             if not agreed("Copy?", yes=yes):
@@ -75,6 +75,12 @@ async def _copy(source: str, target: str, *, yes: bool, dry_run: bool) -> int:
             raise
         held, known = await plan.sizes()
     return _told(differing, held, known)
+
+
+def _to_be_made(target: str) -> str:
+    if is_postgres(target):
+        return "has no tables of ours yet; they will be made"
+    return "does not exist yet and will be made"
 
 
 def _told(differing: int, held: CopySizes, known: CopySizes) -> int:

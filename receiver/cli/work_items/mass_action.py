@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import click
 
-from receiver.cli.common.confirm import agreed, carry_out, count_lines, say, span_and_first
+from receiver.cli.common.confirm import agreed, carry_out, count_lines, say, say_part, span_and_first
 from receiver.cli.common.exit_codes import FAILED, OK
 from receiver.cli.common.job_ids import with_whole_job_id
-from receiver.cli.common.output import note
+from receiver.cli.common.output import note, terminal_width
 from receiver.cli.common.recording import recording
 from receiver.cli.common.store import configured_store, decide_reading, read
 from receiver.core.actions import WorkAction
@@ -18,6 +18,7 @@ from receiver.core.clock import local_time
 from receiver.core.ports.controls import Controls
 from receiver.core.ports.reports import Reports
 from receiver.core.text import counted, escape_controls, shortened
+from receiver.core.types import WorkState
 from receiver.core.work import WorkFilter, WorkSummary
 from receiver.settings import Settings
 
@@ -48,8 +49,9 @@ def act(
     if not count:
         note(_nothing(action, chosen))
         return OK
-    for line in (*_plan_lines(action, chosen), *_remarks(action, chosen)):
+    for line in _plan_lines(action, chosen):
         say(line)
+    _say_remarks(action, chosen)
     if dry_run:
         return OK
     if not agreed(f"{action.verb.capitalize()} {counted(count, _NOUN)}?", yes=yes):
@@ -116,10 +118,22 @@ def _example(item: WorkSummary) -> str:
 
 
 def _nothing(action: WorkAction, chosen: ChosenWork) -> str:
-    takes = " or ".join([", ".join(action.takes[:-1]), action.takes[-1]])
+    takes = f"{action.verb} takes {_takes(action)}"
     if chosen.left_out:
-        return f"nothing to {action.verb}: {_by_state(chosen.left_out)}; {action.verb} takes {takes} items"
-    return f"no work item matched; {action.verb} takes {takes} items"
+        return f"nothing to {action.verb}: {_by_state(chosen.left_out)}; {takes}"
+    return f"no work item matched; {takes}"
+
+
+def _takes(action: WorkAction) -> str:
+    """Return the states of an action in words, the dead apart if it does not take all of them."""
+    if action.restarts:
+        return f"{_either(action.takes)} items"
+    others = [state for state in action.takes if state is not WorkState.DEAD]
+    return f"{_either(others)} items, and dead ones that hold their lane"
+
+
+def _either(states: Sequence[WorkState]) -> str:
+    return f"{', '.join(states[:-1])} or {states[-1]}"
 
 
 def _by_state(counts: Counter[str]) -> str:
@@ -132,12 +146,12 @@ def _plan_lines(action: WorkAction, chosen: ChosenWork) -> Iterator[str]:
     yield f"{counted(plan.count, _NOUN)} to {action.verb}"
     for kind in ("handler", "type", "state"):
         yield from count_lines(kind, chosen.counts_by(kind), plan.others)
-    yield from span_and_first(plan.first_at, plan.last_at, map(_example, chosen.first))
+    yield from span_and_first(plan.first_at, plan.last_at, map(_example, chosen.first), width=terminal_width())
 
 
-def _remarks(action: WorkAction, chosen: ChosenWork) -> Iterator[str]:
-    """Yield facts that matter for the decision."""
+def _say_remarks(action: WorkAction, chosen: ChosenWork) -> None:
+    """Write facts that matter for the decision."""
     if chosen.left_out:
-        yield f"  left out  {_by_state(chosen.left_out)}"
+        say_part("left out", _by_state(chosen.left_out))
     for remark in chosen.remarks(action):
-        yield f"  note      {escape_controls(remark)}"
+        say_part("note", escape_controls(remark))

@@ -2,8 +2,9 @@
 
 import click
 
+from receiver.cli.common.columns import wrapped
 from receiver.cli.common.filter_options import json_option, store_option
-from receiver.cli.common.output import duration, shown, with_local_times, write_json, write_line
+from receiver.cli.common.output import duration, shown, terminal_width, with_local_times, write_json, write_line
 from receiver.cli.common.row_ids import WORK_ID
 from receiver.cli.common.store import read
 from receiver.core.clock import local_time
@@ -12,6 +13,9 @@ from receiver.core.types import WorkState
 from receiver.core.views import explanation, run_time, work_detail, work_summary
 from receiver.core.work import Attempt, WorkDetail, WorkSummary
 from receiver.settings import load_reading_settings
+
+_BELOW = " " * 7
+"""What stands before the further lines of an attempt."""
 
 
 @click.command()
@@ -27,38 +31,46 @@ def show(work_id: int, as_json: bool, store: str | None) -> None:
     if as_json:
         write_json(work_detail(detail))
         return
-    for line in readable(detail):
+    for line in readable(detail, terminal_width()):
         write_line(line)
 
 
-def readable(detail: WorkDetail) -> list[str]:
-    """Return lines for people, safe for a terminal: the item, its attempts, and commands that help."""
+def readable(detail: WorkDetail, width: int | None = None) -> list[str]:
+    """Return lines for people, safe for a terminal: the item, its attempts, and commands that help.
+
+    With a width they are wrapped.
+    """
     item = detail.summary
     fields = with_local_times(work_summary(item))
     if fields.pop("behind"):
         fields["note"] = explanation(item)
-    lines = [f"{name:<13}{shown(value)}" for name, value in fields.items()]
+    lines = [line for name, value in fields.items() for line in wrapped(f"{name:<13}", shown(value), width)]
     lines += ["", "attempts"]
     for attempt in detail.attempts:
-        lines += _attempt_lines(attempt)
+        lines += _attempt_lines(attempt, width)
     if item.state is WorkState.RUNNING:
         lines.append(f"  {item.attempts}  runs now")
     elif not detail.attempts:
         lines.append("  none yet")
     if advice := _advice(item):
-        lines += ["", advice]
+        lines += ["", *wrapped("", advice, width)]
     return lines
 
 
-def _attempt_lines(attempt: Attempt) -> list[str]:
+def _attempt_lines(attempt: Attempt, width: int | None) -> list[str]:
     ran_for = run_time(attempt)
     started = "start unknown" if attempt.started_at is None else local_time(attempt.started_at, "milliseconds")
     ended = f"ended {local_time(attempt.ended_at, 'milliseconds')}"
     ended += "" if ran_for is None else f" after {duration(ran_for)}"
     overdue = ["overdue: it ran longer than its time-out"] if attempt.overdue else []
-    cells = [f"{attempt.number:>3}", attempt.trigger.value, started, ended, attempt.outcome.value, *overdue]
-    lines = ["  ".join(cells)] + ([f"       {shown(attempt.error)}"] if attempt.error else [])
-    return lines + [f"       | {escape_controls(shortened(one))}" for one in (attempt.traceback or "").splitlines()]
+    cells = [attempt.trigger.value, started, ended, attempt.outcome.value, *overdue]
+    lines = wrapped(f"{attempt.number:>3}  ", "  ".join(cells), width, below=_BELOW)
+    if attempt.error:
+        lines += wrapped(_BELOW, shown(attempt.error), width)
+    bar = f"{_BELOW}| "
+    for line in (attempt.traceback or "").splitlines():
+        lines += wrapped(bar, escape_controls(shortened(line)), width, below=bar)
+    return lines
 
 
 def _advice(item: WorkSummary) -> str:

@@ -1,14 +1,12 @@
 """`receiver work-items states`: how a work item changes its state."""
 
-import shutil
-import sys
 import textwrap
 from collections.abc import Sequence
 
 import click
 
 from receiver.cli.common.layout import GAP
-from receiver.cli.common.output import write_line
+from receiver.cli.common.output import terminal_width, write_line
 from receiver.core.work_states import MOVES, mermaid
 
 _NARROW = 20
@@ -22,7 +20,7 @@ def states(as_mermaid: bool) -> None:
     if as_mermaid:
         write_line(mermaid())
         return
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    width = terminal_width()
     head = ("state", "cause", "next")
     moves = [((before or "-", cause, after), cause.meaning) for (before, cause), after in MOVES.items()]
     widths = [max(map(len, column)) for column in zip(head, *(cells for cells, _ in moves), strict=True)]

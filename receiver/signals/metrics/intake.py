@@ -26,6 +26,7 @@ _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 
 """Up to the service's own window of 10 seconds."""
 _COPIED_EVERY = timedelta(seconds=1)
 _CLASSES = tuple((f"{number}xx",) for number in range(6))
+_ACKS = ("2xx",)
 _REASONS = (
     "unauthenticated",
     "malformed",
@@ -110,6 +111,7 @@ class IntakeMetrics:
         for reason in _REASONS:
             self._refusals[(reason,)].inc(0)  # so that a rate includes the first one
         self._quarantined[("conflict",)].inc(0)
+        self._answers[_ACKS]  # a rule that waits for none sees a process that has had none
         self._copy = _Copy(figures, self._quarantined[("malformed",)], self._registry)
 
     def __enter__(self) -> Self:
