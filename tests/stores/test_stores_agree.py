@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack
 import pytest
 
 from receiver.core.claims import ClaimLimits, HandlerClaim, HeldItem, Lease, Settlement, WorkItem
+from receiver.core.deliveries import StoredDelivery
 from receiver.core.ports.store import Store
 from receiver.core.types import HandlerName, HandlerSwitch, WorkerId
 from receiver.core.work import Hold, NewWork
@@ -47,6 +48,11 @@ class Story:
         names = self.rng.sample(HANDLERS, self.rng.randint(1, 3))
         return [HandlerClaim(name, LIMITS[name], PACES[name], self.rng.choice((1, 5, 99))) for name in names]
 
+    def hold(self, one: StoredDelivery) -> Hold | None:
+        """Return how long work is held at times: a delivery of a job, for its pages."""
+        is_held = self.rng.random() < 0.15 and one.delivery.job_id is not None
+        return Hold(self.now + SECOND, self.now + LEASE) if is_held else None
+
     def some_ids(self) -> list[int]:
         return [self.rng.randint(0, self.made + 1) for _ in range(self.rng.randint(0, 6))]
 
@@ -70,7 +76,7 @@ class Story:
                 claim=self.rng.random() < 0.6,
                 starts=self.rng.random() < 0.3,
                 lane=self.rng.choice(LANES),
-                hold=Hold(self.now + SECOND, self.now + LEASE) if self.rng.random() < 0.15 else None,
+                hold=self.hold(one),
             )
             for one in batch.deliveries
             for name in HANDLERS
