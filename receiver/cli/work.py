@@ -44,7 +44,7 @@ _MARGIN = timedelta(seconds=4)
 """Time after the grace time to cancel handlers and release leases. A supervisor waits longer than this."""
 
 
-class _Work(click.Command):
+class _WorkCommand(click.Command):
     """Whoever looks for commands of work items, and writes `receiver work list`, is told where they are."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -57,7 +57,7 @@ class _Work(click.Command):
             raise click.UsageError(f"{exc.message}; {elsewhere}", ctx) from None
 
 
-@click.command(cls=_Work)
+@click.command(cls=_WorkCommand)
 @running_flags
 @click.option("--name", hidden=True, help="Name of this worker, given by a supervisor.")
 @click.option(
