@@ -55,7 +55,7 @@ class Rules:
     # --- the clock
 
     def notes(self, now: datetime) -> None:
-        """Note when items are made or attempts end; the moments of less than ten seconds later are not noted."""
+        """Note when items are made, become due or end; the moments of less than ten seconds later are not noted."""
         if self.latest is None or now >= self.latest + timedelta(seconds=10):
             self.latest = now
 
@@ -213,6 +213,7 @@ class Rules:
                     one.died_running.add(one.number)
                 one.history.append(Attempt(one.number, one.trigger, None, now, AttemptOutcome.LOST, LOST))
                 self._end(one, Cause.LEASE_LOST, now, LOST)
+                self.notes(now)
 
     def _skip(self, handler: HandlerName) -> None:
         """Skip what waits for a disabled handler."""
@@ -230,13 +231,16 @@ class Rules:
 
     def _limits(self, claimant: HandlerClaim, limit: int, now: datetime) -> tuple[int, int]:
         """Return the least and the largest number of items that the claim may take."""
-        limit = min(limit, claimant.most)
-        if claimant.concurrency is not None:
-            running = sum(one.state is RUNNING for one in self._of(claimant.handler))
-            limit = min(limit, claimant.concurrency - running)
-        limit = max(0, limit)
+        limit = max(0, min(limit, self._room(claimant)))
         rate = self.rates.get(claimant.handler)
         return (limit, limit) if rate is None else (min(limit, rate.least(now)), min(limit, rate.most(now)))
+
+    def _room(self, claimant: HandlerClaim) -> int:
+        """Return how many items may run by the limits of the claimant and of all workers."""
+        if claimant.concurrency is None:
+            return claimant.most
+        running = sum(one.state is RUNNING for one in self._of(claimant.handler))
+        return min(claimant.most, claimant.concurrency - running)
 
     def suspects_due(self, claimants: Sequence[HandlerClaim], now: datetime) -> bool:
         """Tell whether an item is due that may have killed its worker."""
@@ -247,7 +251,7 @@ class Rules:
     ) -> tuple[datetime, datetime] | None:
         """Return the range of right answers. All moments in the past are equal."""
         soonest = latest = [now + (one.until - steady) for one in self.items.values() if one.until is not None]
-        unwanted = {one.handler for one in claimants if one.most == 0} - self.switches.keys()
+        unwanted = {one.handler for one in claimants if self._room(one) <= 0} - self.switches.keys()
         for item in (item for one in claimants for item in self._of(one.handler)):
             moment = self._comes_due(item, now)
             if moment is not None and not (item.state is WAITING and item.policy.name in unwanted):
@@ -288,6 +292,7 @@ class Rules:
         for one in self._held_by(work_ids, worker):
             one.number -= 1
             self._end(one, Cause.RETURNED, now, one.error)
+            self.notes(now)
 
     def takes_over(self, worker: WorkerId, now: datetime) -> int:
         """End the leases of a dead worker; return how many there were."""
@@ -405,12 +410,13 @@ class Rules:
         if item.state is HELD:
             item.move(Cause.HOLD_ENDED_IN_LANE if self._head(item) else Cause.HOLD_ENDED)
             item.due_at, item.note, item.late = now, note, True
+            self.notes(now)
 
     def looks_again(self, work_id: int, at: datetime, note: str) -> None:
         """Keep an item held until its next check."""
         item = self.items[work_id]
         if item.state is HELD:
-            item.due_at, item.note = at, note
+            item.due_at, item.note = min(at, item.hold_until or at), note
 
     # --- what operators decide
 
