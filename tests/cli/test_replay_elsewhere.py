@@ -91,7 +91,7 @@ def test_the_plan_says_what_runs_anyway(command: Command) -> None:
 @pytest.mark.parametrize(
     ("choice", "besides"),
     [
-        (("--until", "2026-08-04T12:00:30"), "  1 work item for such events is not done yet"),
+        (("--until", "2026-08-04T12:00:30Z"), "  1 work item for such events is not done yet"),
         (("--limit", "1"), "  up to 2 work items for such events are not done yet"),
         (("--after", "1"), "  up to 2 work items for such events are not done yet"),
         (("--where", "type == 'crawl.page'"), "  up to 2 work items for such events are not done yet"),
