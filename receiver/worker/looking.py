@@ -1,6 +1,7 @@
 """What a worker asks the store for, and what one look at it found."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
 from enum import Enum, auto
 
 from receiver.core.claims import ClaimLimits, HandlerClaim
@@ -8,6 +9,10 @@ from receiver.core.types import HandlerName
 from receiver.routing import Handler, Router
 from receiver.worker.lane_runs import LaneRuns
 from receiver.worker.slots import ReadyQueue, ReadyQueues
+
+PAUSE = timedelta(milliseconds=20)
+"""Behind a look that routed all there was. Without it a worker that got a delivery each millisecond looked for each
+alone, and needed more than twice the processor time."""
 
 
 class Found(Enum):
@@ -60,6 +65,25 @@ def limits_of(claims: Iterable[HandlerClaim], ready: ReadyQueues, max_bytes: int
     queues = queues_of(claims, ready)
     starting = min((ready.startable, *(queue.startable for queue in queues))) if start else 0
     return ClaimLimits(sum(queue.claimable for queue in queues), max_bytes, starting)
+
+
+def wait_for_due(due: datetime, now: datetime, check: timedelta, *, is_new: bool) -> timedelta:
+    """Return how long to wait for what is due at a moment; `check` is the time until the next check.
+
+    What is due already became due after the claim, if it `is_new`, or it is for the next check.
+    """
+    if due > now:
+        return due - now
+    return PAUSE if is_new else check
+
+
+def looks_at_checks(claims: Iterable[HandlerClaim], due: datetime | None) -> bool:
+    """Tell whether to look at the next check, though nothing may be due then.
+
+    A slot may become free without a result, as when work is taken away, or when a worker dies that has slots of a
+    limit over all workers.
+    """
+    return any(one.most == 0 or (due is not None and one.concurrency is not None) for one in claims)
 
 
 class Looks:

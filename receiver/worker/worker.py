@@ -19,6 +19,7 @@ from receiver.worker.attempts import AttemptRunner, Ended, broken, refused
 from receiver.worker.background import first_of
 from receiver.worker.checks import CHECK_EVERY, Checks
 from receiver.worker.claimed_work import ClaimedWork, from_claim, from_route
+from receiver.worker.doubtful import DoubtfulWork
 from receiver.worker.drift_log import DriftLogger
 from receiver.worker.emit import emit_started
 from receiver.worker.holds import Holds
@@ -26,7 +27,17 @@ from receiver.worker.isolation import Isolation
 from receiver.worker.lane_runs import LaneRuns
 from receiver.worker.leases import Leases
 from receiver.worker.limits import WorkerLimits
-from receiver.worker.looking import Found, Looks, by_start, claims_for, limits_of, queues_of
+from receiver.worker.looking import (
+    PAUSE,
+    Found,
+    Looks,
+    by_start,
+    claims_for,
+    limits_of,
+    looks_at_checks,
+    queues_of,
+    wait_for_due,
+)
 from receiver.worker.memory_budget import MemoryBudget
 from receiver.worker.planning import PlannedBatch, RoutingPlanner
 from receiver.worker.reading import EventReader
@@ -40,9 +51,6 @@ from receiver.worker.unhandled import Unhandled
 log = event_log(__name__)
 
 _STORE_PAUSE = timedelta(seconds=1)
-_PAUSE = timedelta(milliseconds=20)
-"""Behind a look that routed all there was. Without it a worker that got a delivery each millisecond looked for each
-alone, and needed more than twice the processor time."""
 MAX_UNHANDLED = 128
 """Deliveries that a worker without handlers routes together."""
 _CANCEL_SECONDS = 1
@@ -105,7 +113,7 @@ class Worker:
             queue, clock, self._leases, self._lanes, rng, self._ready, self._settled, store
         )
         self._running: dict[asyncio.Task[None], HandlerCall] = {}
-        self._doubtful: list[int] = []
+        self._doubtful = DoubtfulWork(self._ready, self._leases, self._lanes)
         self._isolation = Isolation(limits.lease)
         self._enlisted = False
         self._checks = Checks(
@@ -144,7 +152,7 @@ class Worker:
     async def _turn(self, stop: asyncio.Event) -> None:
         self._wake.clear()
         self._looks.begin()
-        doubtful = self._take_doubtful()
+        doubtful = self._doubtful.take()
         try:
             await self._enlist()
             await self._leases.release(doubtful)
@@ -156,7 +164,7 @@ class Worker:
                 return
             found = await self._fetch(claims)
             if found is Found.SOME:
-                await first_of(stop.wait(), self._wake.wait(), self._queue.changed(), self._clock.sleep(_PAUSE))
+                await first_of(stop.wait(), self._wake.wait(), self._queue.changed(), self._clock.sleep(PAUSE))
             elif found is Found.NOTHING:
                 await self._wait_for_work(claims, stop)
         except StoreError as exc:
@@ -269,18 +277,12 @@ class Worker:
         waits.append(self._schedules.until_due())
         now, steady = self._clock.now(), self._clock.steady()
         due = await self._queue.next_due(claims, now=now, steady=steady)
+        check = self._checks.until_next
         if due is not None:
-            # What is due already either became due after the claim, or is for the next check.
-            if due > now:
-                wait = min(due - now, self._longest_wait)
-            else:
-                wait = _PAUSE if due > self._claimed_at else self._checks.until_next
-            waits.append(self._clock.sleep(wait))
-        # A worker that died right before the last work is found now, not a lease later; so is one that has slots of
-        # a limit over all workers. And a slot may become free without a result, as when work is taken away.
-        limited = any(one.most == 0 or (due is not None and one.concurrency is not None) for one in claims)
-        if self._checks.waits or limited:
-            waits.append(self._clock.sleep(self._checks.until_next))
+            is_new = due > self._claimed_at
+            waits.append(self._clock.sleep(min(wait_for_due(due, now, check, is_new=is_new), self._longest_wait)))
+        if self._checks.waits or looks_at_checks(claims, due):
+            waits.append(self._clock.sleep(check))
         await first_of(*waits)
 
     # --- running
@@ -305,7 +307,8 @@ class Worker:
     def _start_ready(self, marked: frozenset[int] = frozenset()) -> None:
         """Start every call that has a slot. The store knows already that the items in `marked` start now."""
         self._starting = False
-        self._withdraw_doubtful()
+        if self._doubtful.withdraw():
+            self._wake.set()
         loop = asyncio.get_running_loop()
         while not self._stopping and (call := self._ready.start_next()):
             for one in call:
@@ -317,22 +320,6 @@ class Worker:
             self._running[task] = call
             task.add_done_callback(self._ended)
         self._ready.note_moves()
-
-    def _withdraw_doubtful(self) -> None:
-        """Start nothing whose lease has ended: another worker may have run it since, and more items of its lane."""
-        if self._leases.any_ended() and (
-            doubtful := self._ready.withdraw(lambda one: self._leases.ended(one.item.id))
-        ):
-            self._lanes.withdrawn(doubtful)
-            for one in doubtful:
-                self._leases.drop(one.item.id)
-                self._doubtful.append(one.item.id)
-            self._wake.set()
-
-    def _take_doubtful(self) -> Sequence[int]:
-        """Return the withdrawn items that are to be released; some may have been claimed again since."""
-        doubtful, self._doubtful = self._doubtful, []
-        return [work_id for work_id in doubtful if work_id not in self._leases]
 
     async def _run(self, call: HandlerCall) -> None:
         try:
@@ -384,7 +371,7 @@ class Worker:
         self._lanes.stop_all(off=[handler.name for handler in self._router])
         withdrawn = self._ready.withdraw(lambda _: True)
         self._lanes.withdrawn(withdrawn)
-        await self._leases.release([*[one.item.id for one in withdrawn], *self._take_doubtful()])
+        await self._leases.release([*[one.item.id for one in withdrawn], *self._doubtful.take()])
         if self._running:
             log.info("worker_finishing", extra={"running": len(self._running)})
             await first_of(self._all_ended(), self._clock.sleep(grace))
