@@ -8,9 +8,11 @@ from datetime import datetime, timedelta
 from receiver import Router
 from receiver.core.claims import ClaimLimits, FollowerClaim, HandlerClaim, Lease, RoutingBatch, Settlement, WorkItem
 from receiver.core.deliveries import Delivery, Receipt
+from receiver.core.types import WorkState
 from receiver.events import Event
 from receiver.stores.memory import MemoryStore
 from receiver.worker.limits import MAX_BYTES
+from tests.doubles import delivery
 from tests.workbench import Workbench, bench
 
 PAUSE = timedelta(milliseconds=20)
@@ -102,3 +104,13 @@ def at_the_gate(*, fails: bool = False) -> tuple[asyncio.Event, Callable[[Event]
             raise failures.pop()
 
     return gate, handler
+
+
+async def check_retry_in_time(at: Workbench) -> None:
+    """Let the handler `flaky` fail once, and see its retry run after its pause of 0.3 s, not at the next check."""
+    await at.add(delivery("other", kind="crawl.started"))
+    await at.after(PAUSE)
+    assert await at.states("flaky") == [WorkState.WAITING]
+    await at.after(timedelta(seconds=0.3))
+
+    assert await at.states("flaky") == [WorkState.DONE]

@@ -10,7 +10,7 @@ from receiver import Context, Router
 from receiver.core.types import WorkState
 from receiver.events import Event
 from tests.doubles import body_of, delivery, turns
-from tests.worker.changed_store import PAUSE, at_changed_store, at_the_gate, handle
+from tests.worker.changed_store import PAUSE, at_changed_store, at_the_gate, check_retry_in_time, handle
 
 
 async def test_a_worker_looks_once_more_a_moment_after_deliveries_and_not_for_its_results() -> None:
@@ -252,12 +252,7 @@ async def test_what_waits_for_a_limit_does_not_delay_other_handlers(options: dic
         await at.add(*[delivery(f"k{number}") for number in range(5)])
         await at.after(timedelta(seconds=5))
 
-        await at.add(delivery("other", kind="crawl.started"))
-        await at.after(PAUSE)
-        assert await at.states("flaky") == [WorkState.WAITING]
-        await at.after(timedelta(seconds=0.3))
-
-        assert await at.states("flaky") == [WorkState.DONE]
+        await check_retry_in_time(at)
         gate.set()
 
 
