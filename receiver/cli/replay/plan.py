@@ -12,13 +12,12 @@ from receiver.core.chosen_work import FIRST
 from receiver.core.deliveries import DeliveryFilter, StoredDelivery
 from receiver.core.ports.reports import Reports
 from receiver.core.text import counted, escape_controls, literal
-from receiver.core.types import DeliveryState, WorkState
+from receiver.core.types import DeliveryState
 from receiver.core.work import WorkFilter
+from receiver.core.work_states import OPEN
 from receiver.events import EVENT_CLASSES, UnknownEvent
 from receiver.replay.selection import Selection
 from receiver.routing import Handler
-
-_UNFINISHED = (WorkState.WAITING, WorkState.QUEUED, WorkState.HELD, WorkState.RUNNING)
 
 
 async def show_plan(plan: DeliveryPlan, reports: Reports, selection: Selection, flags: ReplayFlags) -> None:
@@ -78,7 +77,7 @@ async def _run_besides(reports: Reports, selection: Selection, counts: Mapping[s
         since=wanted.since,
         until=wanted.until,
         handler=handlers,
-        among=_UNFINISHED,
+        among=OPEN,
     )
     count = (await reports.work_plan(unfinished)).count
     if not count:

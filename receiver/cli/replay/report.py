@@ -31,6 +31,7 @@ class ReplayReport:
         self._as_json = as_json
         self._save = save
         self._earlier = earlier
+        self._width = terminal_width()
 
     def add(self, ran: LocalRun, lines: ProgressLines) -> None:
         """Count one result and write its line."""
@@ -75,17 +76,16 @@ class ReplayReport:
             more = {} if change is None else {"change": change.value, "before": before}
             lines.write(outcome.line(**more))
         elif change is not Change.SAME:
-            _write(lines, word, outcome, ran)
+            _write(lines, word, outcome, ran, self._width)
             if change is not None:
                 now = _cut(outcome.text)
                 lines.write(f"    before   {_cut(before or 'nothing')}\n    now      {now}")
 
 
-def _write(lines: ProgressLines, word: str, outcome: RunResult, ran: LocalRun) -> None:
+def _write(lines: ProgressLines, word: str, outcome: RunResult, ran: LocalRun, width: int | None) -> None:
     error = "" if outcome.error is None else f"  {outcome.error}"
     ran_for = duration(timedelta(seconds=outcome.seconds))
     cells = f"{word:<10} {outcome.type:<22} {short_id(outcome.id):<15} {outcome.handler}  {ran_for}{error}"
-    width = terminal_width()
     below = [part for line in _where(ran) for part in wrapped(_BELOW, escape_controls(line), width)]
     lines.write("\n".join([*wrapped("", escape_controls(cells), width, below=_BELOW), *below]))
 
