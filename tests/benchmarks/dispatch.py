@@ -1,8 +1,8 @@
 """How fast stored deliveries are handled: `python -m tests.benchmarks.dispatch [--json FILE]`.
 
 First the worker: `receiver work` runs as a process on a core of its own beside a store that holds done work
-already; then deliveries appear in one transaction, and what counts is the time from the first attempt until the
-last result is written. The handler does nothing: on the event loop, in threads, in a lane for each job of a hundred
+already; then deliveries lie in the database, and what counts is the time from the first attempt until the last
+result is written. The handler does nothing: on the event loop, in threads, in a lane for each job of a hundred
 pages, in a single lane, and given a hundred events at a time. Beside it stand Huey on SQLite and, where
 BENCHMARK_POSTGRES names a database that may be used up, Procrastinate, each with a handler that does nothing for
 the same bodies.
@@ -33,7 +33,7 @@ from receiver.stores import open_store
 from tests.benchmarks.prefill import Prefill
 from tests.benchmarks.queue_rivals import POSTGRES, rivals_here
 from tests.benchmarks.report import middle, say, table, write_json
-from tests.benchmarks.servers import STORE, WORK, cores, count, cpu_seconds, real_folder, running
+from tests.benchmarks.servers import STORE, WORK, cores, count, cpu_seconds, paused, real_folder, running
 
 Sample = dict[str, Any]
 
@@ -137,11 +137,13 @@ def _drain(kind: str, folder: Path, prefill: Prefill, deliveries: int) -> Sample
     done = count(path, _DONE.format(handler))
     command = (*WORK, "--handlers", f"tests.benchmarks.noop:{router}")
     with running(command, folder, core=cores()[0]) as worker:
-        prefill.new(1)  # it is ready once it has handled one
+        with paused(worker):
+            prefill.new(1)  # it is ready once it has handled one
         _await_empty(path, handler)
         used = cpu_seconds(worker)
         last = count(path, _LAST_WORK)
-        prefill.new(deliveries)
+        with paused(worker):
+            prefill.new(deliveries)
         _await_empty(path, handler)
         ended = to_micros(SystemClock().now())
         used = cpu_seconds(worker) - used

@@ -80,12 +80,16 @@ class Prefill:
         self._past(rows, handler, state="waiting", attempts=1, due_at=self._now + 3_600_000_000)
 
     def new(self, rows: int) -> None:
-        """Add deliveries that no worker has seen, in one transaction; a worker may be running."""
-        with closing(sqlite3.connect(self._path, timeout=30)) as connection, connection:
-            # A checkpoint after the commit would go on while the worker runs already.
-            connection.execute("PRAGMA wal_autocheckpoint = 0")
+        """Add deliveries that no worker has seen, in one transaction, and move the log into the database.
+
+        A worker has to be paused meanwhile. Otherwise it would move all that itself, in the time that is measured:
+        beside an endpoint there are never so many deliveries in the log.
+        """
+        with closing(sqlite3.connect(self._path, timeout=30, isolation_level=None)) as connection:
             connection.execute("BEGIN IMMEDIATE")
             self._deliveries(connection, rows)
+            connection.execute("COMMIT")
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def _past(self, rows: int, handler: str, *, state: str, attempts: int, due_at: int) -> None:
         if not rows:
