@@ -1,5 +1,6 @@
 """What a worker routes, claims and settles."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -146,6 +147,18 @@ class Settlement(NamedTuple):
     """The item under a lease whose follower this one was. The same call settles that item, as DONE, and no other
     attempt at it.
     """
+    also: tuple[int, ...] = ()
+    """More items of the handler whose attempts ended as this one: those of a batch that succeeded. None is in
+    `later` or `behind` another."""
+
+    @property
+    def work_ids(self) -> tuple[int, ...]:
+        """The items whose attempts have ended."""
+        return (self.work_id, *self.also)
+
+    def apart(self) -> Sequence["Settlement"]:
+        """Return the same as a settlement of each item."""
+        return [self._replace(work_id=work_id, also=()) for work_id in self.work_ids]
 
 
 class FollowerClaim(NamedTuple):

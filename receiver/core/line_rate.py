@@ -27,19 +27,21 @@ class LineRate:
         self._lines = 0
         self._left_out: Counter[str] = Counter()
 
-    def allows(self, kind: str) -> bool:
-        """Tell whether the next line may be written. If not, count it as one of this kind."""
+    def allows(self, kind: str, wanted: int = 1) -> int:
+        """Return how many of the next lines, all of this kind, may be written. Count the others."""
         loop = asyncio.get_running_loop()
         now = loop.time()
         if now >= self._until:
             self._until, self._lines = now + 1, 0
-        self._lines += 1
-        if self._lines <= MAX_LINES:
-            return True
+        self._lines += wanted
+        left_out = self._lines - MAX_LINES
+        if left_out <= 0:
+            return wanted
         if not self._left_out:
             loop.call_at(self._until, self.flush)
-        self._left_out[kind] += 1
-        return False
+        left_out = min(left_out, wanted)
+        self._left_out[kind] += left_out
+        return wanted - left_out
 
     def flush(self) -> None:
         """Log the sum of what was left out since the last time."""

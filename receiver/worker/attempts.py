@@ -79,7 +79,20 @@ class AttemptRunner(Protocol):
     """Makes attempts."""
 
     async def run_batch(self, batch: Sequence[Claimed]) -> Sequence[Ended]:
-        """Call a handler once with all these work items; return the end of each, in order."""
+        """Call a handler once with all these work items; return the end of each, in order.
+
+        Those that ended in the same success may have the very same end.
+        """
+
+
+def by_end(call: Sequence[Claimed], ends: Sequence[Ended]) -> Iterable[tuple[Sequence[Claimed], Ended]]:
+    """Return the items of a call that have the very same end together, and that end."""
+    if len(call) == 1:
+        return [(call, ends[0])]
+    alike: dict[int, tuple[list[Claimed], Ended]] = {}
+    for one, end in zip(call, ends, strict=True):
+        alike.setdefault(id(end), ([], end))[0].append(one)
+    return alike.values()
 
 
 def refused(claimed: Claimed, now: datetime) -> Ended:

@@ -13,7 +13,7 @@ from typing import Any
 from receiver.core.clock import Clock
 from receiver.core.log_lines import attempt_fields, event_log
 from receiver.core.rules import Died, Failed, Refused, Result, Succeeded
-from receiver.core.types import AttemptOutcome, HandlerName
+from receiver.core.types import AttemptOutcome, HandlerName, Trigger
 from receiver.core.work import Attempt
 from receiver.events import Event
 from receiver.routing import Handler
@@ -128,6 +128,8 @@ class Runner:
         ended_at = self._clock.now()
         started_at = min(started_at, ended_at)  # the clock may have been set back
         overdue = deadline.ended_late or (deadline.late and handler.runs_in is RunsIn.THREAD)
+        if len(batch) > 1 and end is _DONE and not left_out:
+            return _all_ended(batch, end, started_at, ended_at, overdue)
         ends = [
             _ended(one, left_out.get(place, end), started_at, ended_at, overdue) for place, one in enumerate(batch)
         ]
@@ -323,6 +325,18 @@ def _ended(claimed: Claimed, end: _CallEnd, started_at: datetime, ended_at: date
     attempt = Attempt(item.attempt, item.trigger, started_at, ended_at, end.outcome, error, traceback, overdue)
     later = tuple(end.later.get(item.id, ())) if end.later else ()
     return Ended(attempt, end.result, end.value, end.error, raised, later)
+
+
+def _all_ended(
+    batch: Sequence[Claimed], end: _CallEnd, started_at: datetime, ended_at: datetime, overdue: bool
+) -> Sequence[Ended]:
+    """Return the same end for all items whose attempts differ in nothing else."""
+    ends: dict[tuple[int, Trigger], Ended] = {}
+    return [
+        ends.get(key := (one.item.attempt, one.item.trigger))
+        or ends.setdefault(key, _ended(one, end, started_at, ended_at, overdue))
+        for one in batch
+    ]
 
 
 def _without_frames(ended: Ended) -> Ended:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import NamedTuple
 
-from receiver.core.claims import FollowerClaim, LaterWork, Settlement, WorkItem
+from receiver.core.claims import FollowerClaim, LaterWork, Settlement
 from receiver.core.clock import Clock, time_limit
 from receiver.core.line_rate import LineRate
 from receiver.core.log_lines import event_log
@@ -15,7 +15,7 @@ from receiver.core.ports.queue import ClaimQueue
 from receiver.core.rules import Died, RetryAt, decide, state_after
 from receiver.core.types import HandlerName, WorkState
 from receiver.errors import StoreError, StoreRefused
-from receiver.worker.attempts import Claimed, Ended, LaneRun, log_attempt
+from receiver.worker.attempts import Claimed, Ended, log_attempt
 from receiver.worker.emit import Failure, emit_ended
 from receiver.worker.lane_runs import LaneRuns
 from receiver.worker.leases import Leases
@@ -36,8 +36,7 @@ _STORE_PAUSE = timedelta(seconds=1)
 
 class _Result(NamedTuple):
     settlement: Settlement
-    item: WorkItem
-    run: LaneRun | None
+    claimed: Sequence[Claimed]
     failure: Failure | None
 
 
@@ -72,6 +71,8 @@ class ResultSettler:
         self._store = store
         self._line_rate = LineRate(log, "attempts_succeeded")
         self._results: list[_Result] = []
+        self._waiting = 0
+        """Work items of the results that wait."""
         self._writer: asyncio.Task[None] | None = None
 
     @property
@@ -79,8 +80,9 @@ class ResultSettler:
         """Tell whether results wait or are being written, so that `settled` is called soon."""
         return self._writer is not None
 
-    def submit(self, claimed: Claimed, ended: Ended) -> None:
-        """Record the end of an attempt soon."""
+    def submit(self, alike: Sequence[Claimed], ended: Ended) -> None:
+        """Record soon how attempts of one call ended, of more than one item only if they succeeded."""
+        claimed = alike[0]
         item, attempt = claimed.item, ended.attempt
         decision = decide(
             ended.result,
@@ -92,8 +94,9 @@ class ResultSettler:
         )
         state = state_after(decision)
         due_at = decision.due_at if isinstance(decision, RetryAt) else attempt.ended_at
-        if state is not WorkState.DONE or self._line_rate.allows(item.handler):
-            log_attempt(claimed, ended, state, due_at, store=self._store)
+        lines = self._line_rate.allows(item.handler, len(alike)) if state is WorkState.DONE else 1
+        for one in alike[:lines]:
+            log_attempt(one, ended, state, due_at, store=self._store)
         lane = claimed.handler.lane
         holds_lane = state is WorkState.DEAD and lane is not None and lane.holds_when_dead
         died = isinstance(ended.result, Died)
@@ -112,12 +115,14 @@ class ResultSettler:
             holds_lane,
             died,
             later,
+            also=tuple([one.item.id for one in alike[1:]]) if len(alike) > 1 else (),
         )
         failure = (ended.error, ended.raised) if ended.error and ended.raised else None
-        self._results.append(_Result(settlement, item, claimed.run, failure))
+        self._results.append(_Result(settlement, alike, failure))
+        self._waiting += len(alike)
         if self._writer is None:
             self._writer = asyncio.create_task(self._write_all())
-        elif self._gathers and (len(self._results) >= _ENOUGH or not self._ready.any_waits):
+        elif self._gathers and (self._waiting >= _ENOUGH or not self._ready.any_waits):
             self._enough.set()
 
     async def aclose(self) -> None:
@@ -134,18 +139,30 @@ class ResultSettler:
         try:
             while self._results:
                 await self._gathered()
-                batch, self._results = self._results[:MAX_ITEMS], self._results[MAX_ITEMS:]
-                await self._record(batch)
+                await self._record(self._oldest())
         finally:
             self._writer = None
+
+    def _oldest(self) -> list[_Result]:
+        """Take the results that one transaction records."""
+        if self._waiting <= MAX_ITEMS:
+            oldest, self._results, self._waiting = self._results, [], 0
+            return oldest
+        items = taken = 0
+        while taken < len(self._results) and items < MAX_ITEMS:
+            items += len(self._results[taken].claimed)
+            taken += 1
+        oldest, self._results = self._results[:taken], self._results[taken:]
+        self._waiting -= items
+        return oldest
 
     async def _gathered(self) -> None:
         """Return when the next results will take a while, or when a batch is full."""
         quiet = 0
-        while quiet < _QUIET_TURNS and (count := len(self._results)) < MAX_ITEMS:
+        while quiet < _QUIET_TURNS and (count := self._waiting) < MAX_ITEMS:
             await asyncio.sleep(0)
-            quiet = quiet + 1 if len(self._results) == count else 0
-        if len(self._results) < _ENOUGH and self._ready.any_waits:
+            quiet = quiet + 1 if self._waiting == count else 0
+        if self._waiting < _ENOUGH and self._ready.any_waits:
             self._enough.clear()
             timer = asyncio.get_running_loop().call_later(_GATHERING_SECONDS, self._enough.set)
             self._gathers = True
@@ -157,34 +174,37 @@ class ResultSettler:
 
     async def _record(self, results: Sequence[_Result]) -> None:
         """Record results. While the store is away they wait here: without them the handlers would run again."""
-        settlements, followers = self._lanes.to_record([(one.settlement, one.run) for one in results])
+        settlements, followers = self._lanes.to_record([(one.settlement, one.claimed[0].run) for one in results])
         recorded = await self._settle(settlements, tuple(followers))
-        for (settlement, item, _, failure), is_recorded in zip(results, recorded, strict=False):
-            self._leases.drop_attempt(item.id, settlement.attempt.number)
-            emit_ended(item, settlement, failure, recorded=is_recorded)
-            if not is_recorded:
-                log.warning("lease_lost", extra={"work_id": item.id})
+        answers, counts = iter(recorded), Counter[HandlerName]()
+        for settlement, claimed, failure in results:
+            counts[settlement.handler] += len(claimed)
+            for one, is_recorded in zip(claimed, answers, strict=False):
+                self._leases.drop_attempt(one.item.id, settlement.attempt.number)
+                emit_ended(one.item, settlement, failure, recorded=is_recorded)
+                if not is_recorded:
+                    log.warning("lease_lost", extra={"work_id": one.item.id})
         done = all(recorded) and all(one.state is WorkState.DONE and not one.later for one in settlements)
-        self._settled(Counter([one.item.handler for one in results]), not done)
+        self._settled(counts, not done)
         if followers:
-            claimed = recorded[len(results) :]
-            await self._lanes.recorded(zip(followers, followers.values(), claimed, strict=True))
+            await self._lanes.recorded(zip(followers, followers.values(), answers, strict=True))
 
     async def _settle(
         self, settlements: Sequence[Settlement], followers: Sequence[FollowerClaim]
     ) -> Sequence[bool]:
-        nothing = [False] * (len(settlements) + len(followers))
+        count = len(settlements) + sum([len(one.also) for one in settlements])
         while True:
             lease = self._leases.new_lease()  # for each try: it may be long after the one before
             try:
                 return await self._queue.settle(settlements, [one._replace(lease=lease) for one in followers])
             except StoreError as exc:
-                log.error("settle_retrying", extra={"count": len(settlements), "reason": str(exc)})
+                log.error("settle_retrying", extra={"count": count, "reason": str(exc)})
                 await self._clock.sleep(_STORE_PAUSE)
             except StoreRefused as exc:  # the worker ends for that too
-                log.error("results_not_recorded", extra={"count": len(settlements), "reason": str(exc)})
-                return nothing
+                log.error("results_not_recorded", extra={"count": count, "reason": str(exc)})
+                break
             except Exception:
                 # A bug of ours. When the leases end, the items run again, and the log says why.
-                log.exception("results_not_recorded", extra={"count": len(settlements)})
-                return nothing
+                log.exception("results_not_recorded", extra={"count": count})
+                break
+        return [False] * (count + len(followers))

@@ -15,7 +15,7 @@ from receiver.core.types import HandlerName, WorkerId
 from receiver.errors import StoreError
 from receiver.routing import Handler, Router
 from receiver.routing.policies import RunsIn
-from receiver.worker.attempts import AttemptRunner, Ended, broken, refused
+from receiver.worker.attempts import AttemptRunner, Ended, broken, by_end, refused
 from receiver.worker.background import first_of
 from receiver.worker.checks import CHECK_EVERY, Checks
 from receiver.worker.claimed_work import ClaimedWork, from_claim, from_route
@@ -329,9 +329,9 @@ class Worker:
                 raise
             now = self._clock.now()
             ended = [broken(one, "the handler cancelled its own task", now) for one in call]
-        for one, end in zip(call, ended, strict=True):
-            self._settling.submit(one, end)
-            self._lanes.ended(one, end)
+        for alike, end in by_end(call, ended):
+            self._settling.submit(alike, end)
+            self._lanes.ended(alike[0], end)  # nothing follows the items of a batch
 
     async def _attempts(self, call: HandlerCall) -> Sequence[Ended]:
         if call[0].refusal is not None:  # it is alone in its call
@@ -352,7 +352,7 @@ class Worker:
             log.error("attempt_crashed", extra={"handler": call[0].item.handler}, exc_info=error)
             now = self._clock.now()
             for one in call:
-                self._settling.submit(one, broken(one, "the attempt crashed; the worker's log says why", now))
+                self._settling.submit([one], broken(one, "the attempt crashed; the worker's log says why", now))
             self._lanes.stop(call)
         if not self._starting:  # once for all the calls that end in one turn of the event loop
             self._starting = True

@@ -86,8 +86,9 @@ class ClaimQueue(Protocol):
         """Record attempts and change the states of their items, if their workers still have the leases.
 
         In the same transaction the `followers` are claimed, and what attempts have asked for later is made, with
-        the trigger LATER. Returns for each settlement whether it was recorded, and then for each follower whether
-        it was claimed. False means that the lease ended, or that an operator has decided about the follower since.
+        the trigger LATER. Returns for each item of the settlements whether its attempt was recorded, and then for
+        each follower whether it was claimed. False means that the lease ended, or that an operator has decided
+        about the follower since.
         """
 
     async def next_due(

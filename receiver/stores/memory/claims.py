@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
-from itertools import compress, takewhile
+from itertools import chain, compress, takewhile
 
 from receiver.core.activity import duration_bucket, to_minute
 from receiver.core.batching import BatchSize, first_batch
@@ -60,12 +60,13 @@ class MemoryClaims(MemoryFace):
         """Record attempts and move their work items where the worker still has the lease."""
         succeeded: set[int] = set()
         settled = []
-        for one in settlements:
+        alone = list(chain.from_iterable([one.apart() for one in settlements]))
+        for one in alone:
             settled.append(self._settle(one, succeeded))
             if settled[-1] and one.state is WorkState.DONE:
                 succeeded.add(one.work_id)
         claimed = [self._follow(one, succeeded) for one in followers]
-        if recorded := list(compress(settlements, settled)):
+        if recorded := list(compress(alone, settled)):
             now = max(one.attempt.ended_at for one in recorded)
             self.state.note_time(now)
             self.state.free_lanes([one.work_id for one in recorded], now)

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from itertools import compress
+from itertools import chain, compress
 from typing import Any
 
 from receiver.core.batching import BatchSize
@@ -143,12 +143,13 @@ class SqlQueue(SqlSchedules):
             try:
                 with self.database.transaction(connection):
                     batch, written = self._settle(connection, settlements, followers)
-                leased, claimed = [True] * len(settlements), [True] * len(followers)
+                leased, claimed = [True] * len(batch or ()), [True] * len(followers)
             except LeaseLost:  # rare; to find out which ones each time would take a third more time
+                alone = list(chain.from_iterable([one.apart() for one in settlements]))
                 with self.database.transaction(connection):
-                    leased, claimed = self._writes.settling.still_leased(connection, settlements, followers)
+                    leased, claimed = self._writes.settling.still_leased(connection, alone, followers)
                     batch, written = self._settle(
-                        connection, list(compress(settlements, leased)), list(compress(followers, claimed))
+                        connection, list(compress(alone, leased)), list(compress(followers, claimed))
                     )
             self._activity.committed(batch, written=written)
             return [*leased, *claimed]

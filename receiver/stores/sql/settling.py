@@ -35,6 +35,8 @@ class SettlingStatements(Protocol):
     SETTLE: str
     """Move `:items`, rows of id, state, due_at, error, whether it holds its lane, whether its process died, worker
     and number of the attempt, if that worker runs that attempt."""
+    ALSO_ENDED: str
+    """Record attempts of `:ids` that ended as attempt `:number` of `:id`, which is recorded."""
     PROMOTE: str
     """Make due at `:now` what comes next in the lanes of `:ids`, where no other item heads the lane."""
 
@@ -64,7 +66,7 @@ class SettlingAlgorithm:
 
         Raises LeaseLost if one of them is no longer its worker's, so that the transaction is undone.
         """
-        in_lanes = [one.work_id for one in settlements if one.in_lane]
+        in_lanes = [work_id for one in settlements if one.in_lane for work_id in one.work_ids]
         self._lock_lanes(connection, in_lanes)
         done = [one for one in settlements if one.state is WorkState.DONE]
         others = [one for one in settlements if one.state is not WorkState.DONE]
@@ -80,17 +82,29 @@ class SettlingAlgorithm:
         self._latest.note(connection, now)
         if in_lanes:
             self.promote(connection, in_lanes, now)
-        settled = [*done, *others]
-        rows = [attempt_row(one.work_id, one.attempt) for one in settled]
+        return self._record(connection, done, others, to_micros(now))
+
+    def _record(
+        self, connection: SqlConnection, done: Sequence[Settlement], others: Sequence[Settlement], now: int
+    ) -> SettledBatch:
+        """Record the attempts. To insert a row for each item of a batch would take twice as long."""
+        rows = [attempt_row(one.work_id, one.attempt) for one in (*done, *others)]
+        handlers = [one.handler for one in (*done, *others)]
         self._insert_attempts(connection, rows)
-        return SettledBatch([one.handler for one in settled], rows, to_micros(now), successes=len(done))
+        also = [(one, row) for one, row in zip(done, rows, strict=False) if one.also]
+        for one, row in also:
+            values = {"ids": self._dialect.array(one.also), "id": one.work_id, "number": one.attempt.number}
+            connection.execute(self._sql.ALSO_ENDED, values)
+            rows = [row] * len(one.also) + rows
+            handlers = [one.handler] * len(one.also) + handlers
+        return SettledBatch(handlers, rows, now, successes=len(rows) - len(others))
 
     def still_leased(
         self, connection: SqlConnection, settlements: Sequence[Settlement], followers: Sequence[FollowerClaim]
     ) -> tuple[list[bool], list[bool]]:
         """Tell for each whether its worker still has its lease, or may run it next, until the transaction ends.
 
-        Of an attempt that ended twice only the first end counts.
+        Each is about one item. Of an attempt that ended twice only the first end counts.
         """
         self._lock_lanes(connection, [one.work_id for one in settlements if one.in_lane])
         ids = self._dialect.array([one.work_id for one in settlements])
@@ -134,6 +148,8 @@ class SettlingAlgorithm:
         ids: dict[tuple[WorkerId, int], list[int]] = {}
         for one in done:
             ids.setdefault((one.worker, one.attempt.number), []).append(one.work_id)
+            if one.also:
+                ids[one.worker, one.attempt.number] += one.also
         for (worker, number), work_ids in ids.items():
             values = {"ids": self._dialect.array(work_ids), "worker": worker, "number": number}
             _require(connection.execute(self._sql.FINISH, values).rowcount, len(work_ids))

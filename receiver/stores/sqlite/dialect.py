@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from receiver.core.clock import to_micros
 from receiver.core.deliveries import Delivery
 from receiver.core.search import Phrase
+from receiver.core.types import HandlerName
 from receiver.errors import ConfigurationError, NoSearchIndex
 from receiver.stores.sql.compression import PLAIN
 from receiver.stores.sql.connection import SqlConnection, number
@@ -128,15 +129,16 @@ def insert_new_work(
 ) -> Sequence[int]:
     """Insert work items that share these values and return their ids, which follow each other under the write lock.
 
-    Items in the same state are one statement, wherever they are among the others.
+    Items of one handler in the same state are one statement, wherever they are among the others.
     """
     first = number(connection, routing.LAST_WORK_ID, {}) + 1
-    by_state: dict[tuple[int, int, str], list[tuple[object, ...]]] = {}
+    alike: dict[tuple[HandlerName, int, int, str], dict[int, object]] = {}
     for work_id, (seq, handler, lane, heads_lane, started, state) in enumerate(rows, first):
-        by_state.setdefault((heads_lane, started, state), []).append((work_id, seq, handler, lane))
-    for (heads_lane, started, state), items in by_state.items():
-        own = {"heads_lane": heads_lane, "started": started, "state": state, "items": json.dumps(items)}
-        connection.execute(statement, {**shared, **own})
+        items = alike.setdefault((handler, heads_lane, started, state), {})
+        items[work_id] = seq if lane is None else (seq, lane)
+    for (handler, heads_lane, started, state), items in alike.items():
+        own = {"handler": handler, "heads_lane": heads_lane, "started": started, "state": state}
+        connection.execute(statement, {**shared, **own, "items": json.dumps(items)})
     return range(first, first + len(rows))
 
 

@@ -43,6 +43,13 @@ WHERE w.id = s.work_id AND {by_id_in(WorkState.RUNNING, "w.state")}
     AND w.worker = s.worker AND w.attempts = s.number
 """
 
+ALSO_ENDED = """
+INSERT INTO attempts (work_id, number, trigger, started_at, ended_at, outcome, error, traceback, overdue)
+SELECT s.value, a.number, a.trigger, a.started_at, a.ended_at, a.outcome, a.error, a.traceback, a.overdue
+FROM attempts AS a CROSS JOIN unnest(CAST(:ids AS bigint[])) AS s (value)
+WHERE a.work_id = :id AND a.number = :number
+"""
+
 PROMOTE = f"""
 UPDATE work_items SET state = 'waiting', heads_lane = 1, due_at = :now
 WHERE {by_id_in(WorkState.QUEUED)} AND id = ANY(ARRAY(

@@ -42,6 +42,13 @@ WHERE work_items.id = s.work_id
     AND +work_items.state = 'running' AND work_items.worker = s.worker AND work_items.attempts = s.number
 """
 
+ALSO_ENDED = """
+INSERT INTO attempts (work_id, number, trigger, started_at, ended_at, outcome, error, traceback, overdue)
+SELECT s.value, a.number, a.trigger, a.started_at, a.ended_at, a.outcome, a.error, a.traceback, a.overdue
+FROM attempts AS a CROSS JOIN json_each(:ids) AS s
+WHERE a.work_id = :id AND a.number = :number
+"""
+
 PROMOTE = """
 UPDATE work_items SET state = 'waiting', heads_lane = 1, due_at = :now
 WHERE id IN (
