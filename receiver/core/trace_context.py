@@ -27,7 +27,7 @@ def trace_of(headers: Headers) -> Mapping[str, str]:
 
 
 def as_sent(headers: Headers) -> Headers:
-    """Return the headers as the sender wrote them."""
+    """Return a tuple of the headers as the sender wrote them."""
     if headers and headers[-1][0].startswith(_MARK):
         return tuple([header for header in headers if not header[0].startswith(_MARK)])
-    return headers
+    return tuple(headers)

@@ -113,7 +113,7 @@ def delivery_line(delivery: Delivery, duplicates: int) -> bytes:
         "success": delivery.success,
         "received_at": _written(delivery.received_at),
         "duplicates": duplicates,
-        "headers": delivery.headers,
+        "headers": tuple(delivery.headers),
         "sha256": digest,
     }
     if delivery.key.startswith(_SHA256) and delivery.key != _SHA256 + digest:

@@ -14,7 +14,7 @@ from receiver.core.work import Attempt, LaneHead, WorkSummary
 from receiver.core.workers import HandlerLimits, WorkerReport, WorkerSign
 from receiver.errors import StoreError
 from receiver.stores.sql.compression import PLAIN, decoded
-from receiver.stores.sql.headers import headers_of
+from receiver.stores.sql.headers import headers_when_asked
 
 _ORIGINS = {origin.value: origin for origin in Origin}
 
@@ -22,7 +22,7 @@ _ORIGINS = {origin.value: origin for origin in Origin}
 def stored_delivery(row: Sequence[Any]) -> StoredDelivery:
     """Read the columns `stored` of `statements.columns`."""
     seq, key, kind, job_id, webhook_id, success, received_at, duplicates, origin, headers, body, coding = row
-    at, told = from_micros(received_at), headers_of(headers)
+    at, told = from_micros(received_at), headers_when_asked(headers)
     exact = body if coding == PLAIN else decoded(body, coding, key=key)
     # With the names of the fields this takes a fifth longer.
     delivery = Delivery(key, kind, job_id, webhook_id, flag(success), at, told, exact, _ORIGINS[origin])
