@@ -89,12 +89,12 @@ class Past:
 
 
 def drain(args: argparse.Namespace, parent: Path) -> list[Sample]:
-    """Measure the worker on every store, with both kinds of handler, round by round."""
+    """Measure the worker with every kind of handler, round by round. Each round has a store of its own."""
     samples = []
     for past in pasts(args):
-        with real_folder(parent) as folder:
-            prefill = past.make(folder / STORE, args.size)
-            for number in range(args.rounds):
+        for number in range(args.rounds):
+            with real_folder(parent) as folder:
+                prefill = past.make(folder / STORE, args.size)
                 for kind in ROUTERS:
                     sample = _drain(kind, folder, prefill, args.deliveries)
                     samples.append({"round": number, "stored": str(past), "handler": kind, **sample})
