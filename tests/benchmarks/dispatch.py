@@ -3,9 +3,9 @@
 First the worker: `receiver work` runs as a process on a core of its own beside a store that holds done work
 already; then deliveries lie in the database, and what counts is the time from the first attempt until the last
 result is written. The handler does nothing: on the event loop, in threads, in a lane for each job of a hundred
-pages, in a single lane, and given a hundred events at a time. Beside it stand Huey on SQLite and, where
-BENCHMARK_POSTGRES names a database that may be used up, Procrastinate, each with a handler that does nothing for
-the same bodies.
+pages, in a single lane, and given a hundred events at a time. Beside it stand Huey on SQLite, as it is and without
+syncs, and, where BENCHMARK_POSTGRES names a database that may be used up, Procrastinate, each with a handler that
+does nothing for the same bodies.
 
 Then the store alone, in this process: how long one call of each of the queue's methods takes when much is stored,
 done or waiting for a later time.
