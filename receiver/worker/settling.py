@@ -15,7 +15,7 @@ from receiver.core.ports.queue import ClaimQueue
 from receiver.core.rules import Died, RetryAt, decide, state_after
 from receiver.core.types import HandlerName, WorkState
 from receiver.errors import StoreError, StoreRefused
-from receiver.worker.attempts import Claimed, Ended, log_attempt
+from receiver.worker.attempts import MAX_ITEMS, Claimed, Ended, log_attempt
 from receiver.worker.emit import Failure, emit_ended
 from receiver.worker.lane_runs import LaneRuns
 from receiver.worker.leases import Leases
@@ -23,7 +23,6 @@ from receiver.worker.slots import ReadyQueues
 
 log = event_log(__name__)
 
-MAX_ITEMS = 1_000
 _QUIET_TURNS = 4
 """Turns of the event loop without a new result, after which a batch is written. Calls that are quick end meanwhile.
 Without these turns a batch of a busy worker held a quarter of the results, and settling took twice the time."""
@@ -81,7 +80,10 @@ class ResultSettler:
         return self._writer is not None
 
     def submit(self, alike: Sequence[Claimed], ended: Ended) -> None:
-        """Record soon how attempts of one call ended, of more than one item only if they succeeded."""
+        """Record soon how attempts of one call ended, of more than one item only if they succeeded.
+
+        They are at most MAX_ITEMS.
+        """
         claimed = alike[0]
         item, attempt = claimed.item, ended.attempt
         decision = decide(
@@ -111,7 +113,7 @@ class ResultSettler:
             attempt,
             state,
             due_at,
-            item.in_lane,
+            any(one.item.in_lane for one in alike),  # an older version of the handler may have had lanes
             holds_lane,
             died,
             later,
@@ -149,8 +151,8 @@ class ResultSettler:
             oldest, self._results, self._waiting = self._results, [], 0
             return oldest
         items = taken = 0
-        while taken < len(self._results) and items < MAX_ITEMS:
-            items += len(self._results[taken].claimed)
+        while items + (count := len(self._results[taken].claimed)) <= MAX_ITEMS:
+            items += count
             taken += 1
         oldest, self._results = self._results[:taken], self._results[taken:]
         self._waiting -= items
