@@ -4,7 +4,7 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from receiver.core.claims import FollowerClaim, LaterWork, Settlement
@@ -96,16 +96,10 @@ class ResultSettler:
         )
         state = state_after(decision)
         due_at = decision.due_at if isinstance(decision, RetryAt) else attempt.ended_at
-        lines = self._line_rate.allows(item.handler, len(alike)) if state is WorkState.DONE else 1
-        for one in alike[:lines]:
-            log_attempt(one, ended, state, due_at, store=self._store)
+        self._log(alike, ended, state, due_at)
         lane = claimed.handler.lane
         holds_lane = state is WorkState.DEAD and lane is not None and lane.holds_when_dead
         died = isinstance(ended.result, Died)
-        later: tuple[LaterWork, ...] = ()
-        if ended.later:
-            at, seq = attempt.ended_at, item.source.seq
-            later = tuple([LaterWork(seq, one.handler, at + one.after) for one in ended.later])
         settlement = Settlement(
             item.id,
             item.handler,
@@ -116,7 +110,7 @@ class ResultSettler:
             any(one.item.in_lane for one in alike),  # an older version of the handler may have had lanes
             holds_lane,
             died,
-            later,
+            _later_work(claimed, ended) if ended.later else (),
             also=tuple([one.item.id for one in alike[1:]]) if len(alike) > 1 else (),
         )
         failure = (ended.error, ended.raised) if ended.error and ended.raised else None
@@ -126,6 +120,11 @@ class ResultSettler:
             self._writer = asyncio.create_task(self._write_all())
         elif self._gathers and (self._waiting >= _ENOUGH or not self._ready.any_waits):
             self._enough.set()
+
+    def _log(self, alike: Sequence[Claimed], ended: Ended, state: WorkState, due_at: datetime) -> None:
+        lines = self._line_rate.allows(alike[0].item.handler, len(alike)) if state is WorkState.DONE else 1
+        for one in alike[:lines]:
+            log_attempt(one, ended, state, due_at, store=self._store)
 
     async def aclose(self) -> None:
         """Wait a short time until everything submitted is recorded."""
@@ -210,3 +209,8 @@ class ResultSettler:
                 log.exception("results_not_recorded", extra={"count": count})
                 break
         return [False] * (count + len(followers))
+
+
+def _later_work(claimed: Claimed, ended: Ended) -> tuple[LaterWork, ...]:
+    at, seq = ended.attempt.ended_at, claimed.item.source.seq
+    return tuple([LaterWork(seq, one.handler, at + one.after) for one in ended.later])
