@@ -20,6 +20,9 @@ from receiver.worker.later import LaterCall
 
 log = event_log(__name__)
 
+MAX_ITEMS = 1_000
+"""Ends that are recorded in one transaction. While it writes, no delivery can be stored."""
+
 
 class Claimed(NamedTuple):
     """A claimed work item and its handler. `event` is None until the body has been read.
@@ -86,13 +89,15 @@ class AttemptRunner(Protocol):
 
 
 def by_end(call: Sequence[Claimed], ends: Sequence[Ended]) -> Iterable[tuple[Sequence[Claimed], Ended]]:
-    """Return the items of a call that have the very same end together, and that end."""
+    """Return the items of a call that have the very same end together, at most MAX_ITEMS, and that end."""
     if len(call) == 1:
         return [(call, ends[0])]
     alike: dict[int, tuple[list[Claimed], Ended]] = {}
     for one, end in zip(call, ends, strict=True):
         alike.setdefault(id(end), ([], end))[0].append(one)
-    return alike.values()
+    return [
+        (items[at : at + MAX_ITEMS], end) for items, end in alike.values() for at in range(0, len(items), MAX_ITEMS)
+    ]
 
 
 def refused(claimed: Claimed, now: datetime) -> Ended:

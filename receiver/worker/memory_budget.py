@@ -1,19 +1,40 @@
 """The memory that the events of one worker may take together."""
 
 import asyncio
+import gc
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 
 from receiver.core.body_cost import COSTLY_BODY, MAX_BODY_COST, body_cost
 
 MAX_MEMORY = 2 * MAX_BODY_COST
+MAX_FAILED_BYTES = 32 * 2**20
 
 
 def claim_on_memory(body: bytes) -> int:
     """Return how much memory to take before this body is read: nothing for one that is cheap, or is never read."""
     cost = body_cost(body)
     return cost if COSTLY_BODY < cost <= MAX_BODY_COST else 0
+
+
+class FailedBodies:
+    """Counts the bodies of failed calls, and searches for garbage when they are many bytes.
+
+    A handler may keep its error in a cycle, and the error keeps the event. Python searches for cycles after so many
+    objects, however large they are. It seldom looks again at those that were in use the last time, such as the
+    events of calls that have just ended, so this looks at all.
+    """
+
+    def __init__(self) -> None:
+        self._bytes = 0
+
+    def add(self, bodies: Iterable[bytes]) -> None:
+        """Count the bodies of one call."""
+        self._bytes += sum(map(len, bodies))
+        if self._bytes >= MAX_FAILED_BYTES:
+            self._bytes = 0
+            gc.collect()
 
 
 class MemoryBudget:

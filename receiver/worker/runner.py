@@ -27,7 +27,7 @@ from receiver.worker.failures import Raised, TimedOut, require_done, result_of
 from receiver.worker.fanout import read_event
 from receiver.worker.lateness import LateHandlers
 from receiver.worker.later import NO_CALLS, LaterCall, LaterCalls
-from receiver.worker.memory_budget import MemoryBudget, claim_on_memory
+from receiver.worker.memory_budget import FailedBodies, MemoryBudget, claim_on_memory
 from receiver.worker.process_messages import FunctionCall
 from receiver.worker.process_pool import Processes
 from receiver.worker.threads import ThreadResults, Threads
@@ -79,6 +79,7 @@ class Runner:
         """
         self._handlers = handlers
         self._memory = memory or MemoryBudget()
+        self._failed = FailedBodies()
         self._clock = clock
         self._threads = ThreadResults(threads)
         self._processes = processes
@@ -133,7 +134,10 @@ class Runner:
         ends = [
             _ended(one, left_out.get(place, end), started_at, ended_at, overdue) for place, one in enumerate(batch)
         ]
-        return ends if end.raised is None else [*ends[:1], *map(_without_frames, ends[1:])]
+        if end.raised is None:
+            return ends
+        self._failed.add([one.item.source.delivery.body for one in batch])
+        return [*ends[:1], *map(_without_frames, ends[1:])]
 
     async def _end_of_call(
         self, handler: Handler, events: Sequence[Event], given: Sequence[Claimed], deadline: Deadline

@@ -4,7 +4,7 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from receiver.core.claims import FollowerClaim, LaterWork, Settlement
@@ -15,7 +15,7 @@ from receiver.core.ports.queue import ClaimQueue
 from receiver.core.rules import Died, RetryAt, decide, state_after
 from receiver.core.types import HandlerName, WorkState
 from receiver.errors import StoreError, StoreRefused
-from receiver.worker.attempts import Claimed, Ended, log_attempt
+from receiver.worker.attempts import MAX_ITEMS, Claimed, Ended, log_attempt
 from receiver.worker.emit import Failure, emit_ended
 from receiver.worker.lane_runs import LaneRuns
 from receiver.worker.leases import Leases
@@ -23,7 +23,6 @@ from receiver.worker.slots import ReadyQueues
 
 log = event_log(__name__)
 
-MAX_ITEMS = 1_000
 _QUIET_TURNS = 4
 """Turns of the event loop without a new result, after which a batch is written. Calls that are quick end meanwhile.
 Without these turns a batch of a busy worker held a quarter of the results, and settling took twice the time."""
@@ -81,7 +80,10 @@ class ResultSettler:
         return self._writer is not None
 
     def submit(self, alike: Sequence[Claimed], ended: Ended) -> None:
-        """Record soon how attempts of one call ended, of more than one item only if they succeeded."""
+        """Record soon how attempts of one call ended, of more than one item only if they succeeded.
+
+        They are at most MAX_ITEMS.
+        """
         claimed = alike[0]
         item, attempt = claimed.item, ended.attempt
         decision = decide(
@@ -94,16 +96,10 @@ class ResultSettler:
         )
         state = state_after(decision)
         due_at = decision.due_at if isinstance(decision, RetryAt) else attempt.ended_at
-        lines = self._line_rate.allows(item.handler, len(alike)) if state is WorkState.DONE else 1
-        for one in alike[:lines]:
-            log_attempt(one, ended, state, due_at, store=self._store)
+        self._log(alike, ended, state, due_at)
         lane = claimed.handler.lane
         holds_lane = state is WorkState.DEAD and lane is not None and lane.holds_when_dead
         died = isinstance(ended.result, Died)
-        later: tuple[LaterWork, ...] = ()
-        if ended.later:
-            at, seq = attempt.ended_at, item.source.seq
-            later = tuple([LaterWork(seq, one.handler, at + one.after) for one in ended.later])
         settlement = Settlement(
             item.id,
             item.handler,
@@ -111,10 +107,10 @@ class ResultSettler:
             attempt,
             state,
             due_at,
-            item.in_lane,
+            any(one.item.in_lane for one in alike),  # an older version of the handler may have had lanes
             holds_lane,
             died,
-            later,
+            _later_work(claimed, ended) if ended.later else (),
             also=tuple([one.item.id for one in alike[1:]]) if len(alike) > 1 else (),
         )
         failure = (ended.error, ended.raised) if ended.error and ended.raised else None
@@ -124,6 +120,11 @@ class ResultSettler:
             self._writer = asyncio.create_task(self._write_all())
         elif self._gathers and (self._waiting >= _ENOUGH or not self._ready.any_waits):
             self._enough.set()
+
+    def _log(self, alike: Sequence[Claimed], ended: Ended, state: WorkState, due_at: datetime) -> None:
+        lines = self._line_rate.allows(alike[0].item.handler, len(alike)) if state is WorkState.DONE else 1
+        for one in alike[:lines]:
+            log_attempt(one, ended, state, due_at, store=self._store)
 
     async def aclose(self) -> None:
         """Wait a short time until everything submitted is recorded."""
@@ -149,8 +150,8 @@ class ResultSettler:
             oldest, self._results, self._waiting = self._results, [], 0
             return oldest
         items = taken = 0
-        while taken < len(self._results) and items < MAX_ITEMS:
-            items += len(self._results[taken].claimed)
+        while items + (count := len(self._results[taken].claimed)) <= MAX_ITEMS:
+            items += count
             taken += 1
         oldest, self._results = self._results[:taken], self._results[taken:]
         self._waiting -= items
@@ -208,3 +209,8 @@ class ResultSettler:
                 log.exception("results_not_recorded", extra={"count": count})
                 break
         return [False] * (count + len(followers))
+
+
+def _later_work(claimed: Claimed, ended: Ended) -> tuple[LaterWork, ...]:
+    at, seq = ended.attempt.ended_at, claimed.item.source.seq
+    return tuple([LaterWork(seq, one.handler, at + one.after) for one in ended.later])

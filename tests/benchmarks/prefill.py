@@ -89,7 +89,9 @@ class Prefill:
             connection.execute("BEGIN IMMEDIATE")
             self._deliveries(connection, rows)
             connection.execute("COMMIT")
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            (busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            if busy:
+                raise RuntimeError("the worker was paused while it used the store: its log is still to be moved")
 
     def _past(self, rows: int, handler: str, *, state: str, attempts: int, due_at: int) -> None:
         if not rows:

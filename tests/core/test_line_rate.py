@@ -47,6 +47,28 @@ async def test_lines_above_the_rate_are_counted_by_kind(rate: LineRate, caplog: 
     assert sums(caplog) == [(3, "crawl.page 2, crawl.completed 1")]
 
 
+async def test_of_several_lines_as_many_are_allowed_as_the_rate_leaves(
+    rate: LineRate, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The others are counted, and never more than were wanted."""
+    assert rate.allows("crawl.page", MAX_LINES - 1) == MAX_LINES - 1
+    assert rate.allows("crawl.page", 4) == 1
+    assert rate.allows("crawl.completed", 2) == 0
+    assert rate.allows("crawl.page") == 0
+
+    rate.flush()
+    assert sums(caplog) == [(6, "crawl.page 4, crawl.completed 2")]
+
+
+async def test_several_lines_that_just_fit_are_all_allowed(
+    rate: LineRate, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert rate.allows("crawl.page", MAX_LINES) == MAX_LINES
+
+    rate.flush()
+    assert sums(caplog) == []
+
+
 async def test_a_sum_names_ten_kinds(rate: LineRate, caplog: pytest.LogCaptureFixture) -> None:
     """The line stays short, whatever types a sender makes up."""
     for _ in range(MAX_LINES + 2):

@@ -67,6 +67,23 @@ async def test_batches_add_to_the_same_count(opened: Opened) -> None:
     assert [one.count for one in await counted(opened)] == [3]
 
 
+async def test_items_that_ended_alike_count_one_by_one(opened: Opened) -> None:
+    """Beside others of other durations, handlers and outcomes."""
+    ids = await opened.items(6, claim=True)
+    other, third = await opened.items(2, TWO, claim=True)
+
+    ends = [end(ids[0])._replace(also=tuple(ids[1:3])), end(ids[3], took=SECOND), end(ids[4], outcome=FAILED)]
+    await opened.settle(*ends, end(other, handler=TWO)._replace(also=(third,)))
+    await opened.settle(end(ids[0])._replace(also=(ids[5],)))  # the first of them was settled before
+
+    assert await counted(opened) == [
+        ActivityCount(NOON, ONE, FAILED, 10, 1),
+        ActivityCount(NOON, ONE, SUCCEEDED, 10, 4),
+        ActivityCount(NOON, ONE, SUCCEEDED, 20, 1),
+        ActivityCount(NOON, TWO, SUCCEEDED, 10, 2),
+    ]
+
+
 async def test_what_the_worker_did_not_hold_any_more_is_not_counted(opened: Opened) -> None:
     """So a result that comes twice counts once."""
     (work_id,) = await opened.items(1, claim=True)

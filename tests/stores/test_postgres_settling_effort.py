@@ -54,6 +54,40 @@ async def test_a_batch_takes_five_round_trips_and_its_counts_one_more_a_second(
     assert {tuple(one) for one in taken} == {tuple(ROUND_TRIPS), tuple(with_counts)}
 
 
+async def test_batches_that_ended_alike_take_one_more_round_trip(postgres_url: str, sent: list[str]) -> None:
+    """However many batches there are, and items in them."""
+    async with open_all(PostgresStore(postgres_url)) as opened:
+        (work_id,) = await opened.items(1, claim=True)
+        await opened.settle(ended(work_id))  # what is counted is written once a second
+        for batches in (1, 20):
+            ids = await opened.items(3 * batches, claim=True)
+            ends = [
+                ended(ids[at], in_lane=False)._replace(also=tuple(ids[at + 1 : at + 3]))
+                for at in range(0, len(ids), 3)
+            ]
+            sent.clear()
+            assert await opened.settle(*ends) == [True] * len(ids)
+            assert sent == ["BEGIN", "UPDATE", "INSERT", "INSERT", "INSERT", "COMMIT"]
+
+
+async def test_attempts_that_others_ended_alike_with_are_found_by_the_primary_key(postgres_url: str) -> None:
+    """Although the table is small when the plan is made. No plan joins all attempts with the items."""
+    async with open_all(PostgresStore(postgres_url)) as opened:
+        await opened.settle(*[ended(work_id) for work_id in await opened.items(200, claim=True)])
+    tables = PostgresTables(postgres_url)
+    statement = Translation(tables.schema)(settling.ALSO_ENDED)
+    with tables.connect() as connection:
+        connection.execute(b"SET enable_seqscan = off")
+        connection.execute(b"ANALYZE")
+        values = {"items": "[[1, 1, [1001, 1002]]]"}
+        plan = [line for (line,) in connection.execute(b"EXPLAIN (COSTS OFF) " + statement.encode(), values)]
+    (scan,) = [at for at, line in enumerate(plan) if "attempts_pkey" in line]
+    assert "Index Cond" in plan[scan + 1], plan
+    assert "work_id" in plan[scan + 1], plan
+    assert "number" in plan[scan + 1], plan
+    assert not any("Hash" in line or "Merge" in line for line in plan), plan
+
+
 BY_ID = {
     "finish": settling.FINISH,
     "holders": settling.HOLDERS,

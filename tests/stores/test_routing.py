@@ -184,3 +184,29 @@ async def test_routing_without_work_marks_the_batch_as_routed(opened: Opened) ->
 
     assert await opened.route() == []
     assert [one.state for one in await opened.listed()] == [DeliveryState.DONE]
+
+
+async def test_work_of_several_handlers_with_and_without_lanes_is_made_in_order(opened: Opened) -> None:
+    """The ids go up in the order of the work that was given, whatever is stored together."""
+    await opened.add(*[delivery(str(n)) for n in range(3)])
+    batch = await opened.queue.routing_batch(limit=3, max_bytes=MUCH)
+    work = [
+        NewWork(one.seq, handler, lane=lane)
+        for one, lane_of_two in zip(batch.deliveries, ["l", None, "l"], strict=True)
+        for handler, lane in [(ONE, None), (TWO, lane_of_two)]
+    ]
+
+    ids = await opened.queue.route(batch, work, lease=Lease(A, AFTER), now=NOON)
+
+    made = list(reversed(await opened.work()))
+    assert [(one.key, one.handler, one.lane) for one in made] == [
+        ("0", ONE, None),
+        ("0", TWO, "l"),
+        ("1", ONE, None),
+        ("1", TWO, None),
+        ("2", ONE, None),
+        ("2", TWO, "l"),
+    ]
+    assert [one.state for one in made] == [*[RUNNING] * 5, QUEUED]
+    assert ids is not None
+    assert list(ids) == [one.id for one in made]

@@ -100,6 +100,72 @@ async def test_results_in_one_batch_stand_for_themselves(opened: Opened) -> None
     assert await opened.history(second) == []
 
 
+async def test_items_that_ended_alike_are_settled_together(opened: Opened) -> None:
+    """Each has the attempt. Others in the call, and several such groups, stand beside them."""
+    ids = await opened.items(6, claim=True)
+    first, second = ended(ids[0]), ended(ids[3], at=SECOND * 2)
+
+    settled = await opened.settle(
+        first._replace(also=tuple(ids[1:3])), ended(ids[5], DEAD, error="x"), second._replace(also=(ids[4],))
+    )
+
+    assert settled == [True] * 6
+    assert await opened.states(*ids) == [DONE] * 5 + [DEAD]
+    attempts = [await opened.history(work_id) for work_id in ids[:5]]
+    assert attempts == [[first.attempt]] * 3 + [[second.attempt]] * 2
+    assert {(await opened.seen(work_id)).attempts for work_id in ids} == {1}
+
+
+async def test_later_attempts_that_ended_alike_are_recorded_behind_the_earlier(opened: Opened) -> None:
+    """The earlier attempts stay as they were."""
+    ids = await opened.items(2, claim=True)
+    await opened.settle(*[ended(work_id, WAITING, error=f"E: {work_id}") for work_id in ids])
+    await opened.claim()
+
+    assert await opened.settle(ended(ids[0], number=2)._replace(also=(ids[1],))) == [True, True]
+
+    for work_id in ids:
+        history = await opened.history(work_id)
+        assert [(one.number, one.error) for one in history] == [(1, f"E: {work_id}"), (2, None)]
+
+
+@pytest.mark.parametrize("lost", range(3))
+async def test_of_items_that_ended_alike_those_without_a_lease_are_left_out(opened: Opened, lost: int) -> None:
+    """Wherever it stands among them: its worker has lost it to another. The answers tell which it was."""
+    ids = await opened.items(3, claim=True)
+    (other,) = await opened.items(1, claim=True)
+    await opened.queue.release_leases([ids[lost]], A, now=NOON)
+    assert await opened.claimed(B) == [ids[lost]]
+
+    end = ended(ids[0])
+    settled = await opened.settle(end._replace(also=tuple(ids[1:])), ended(other))
+
+    assert settled == [at != lost for at in range(4)]
+    assert await opened.states(*ids, other) == [RUNNING if at == lost else DONE for at in range(4)]
+    assert [await opened.history(one) for one in ids] == [[] if at == lost else [end.attempt] for at in range(3)]
+    assert await opened.settle(ended(ids[lost], worker=B)) == [True]
+
+
+async def test_items_that_ended_alike_are_recorded_once(opened: Opened) -> None:
+    """A worker that did not hear the answer asks again."""
+    ids = await opened.items(3, claim=True)
+    end = ended(ids[0])._replace(also=tuple(ids[1:]))
+
+    assert await opened.settle(end, end) == [True] * 3 + [False] * 3
+    assert await opened.settle(end) == [False] * 3
+    assert [await opened.history(work_id) for work_id in ids] == [[end.attempt]] * 3
+
+
+async def test_lanes_of_items_that_ended_alike_go_on(opened: Opened) -> None:
+    """Also if the first has no lane: an older version of the handler may have had lanes."""
+    (alone,) = await opened.items(1, claim=True)
+    (head, behind) = await opened.items(2, lane="l", claim=True)
+
+    assert await opened.settle(ended(alone)._replace(also=(head,))) == [True, True]
+
+    assert await opened.states(alone, head, behind) == [DONE, DONE, WAITING]
+
+
 async def test_a_result_of_nothing_is_refused(opened: Opened) -> None:
     """The work item does not exist. An empty batch is allowed."""
     await opened.items(1, claim=True)

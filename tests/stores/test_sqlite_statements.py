@@ -146,6 +146,7 @@ STEPS = [
     ("SUSPECT_DUE", "SEARCH work_items USING INDEX work_suspects (handler=? AND due_at<?)"),
     ("LOOK", "SEARCH work_items USING INDEX work_running (lease_until<?)"),
     ("TAKE_LEASES_ENDED", "SEARCH work_items USING INDEX work_running (lease_until<?)"),
+    ("ALSO_ENDED", "SEARCH a USING PRIMARY KEY (work_id=? AND number=?)"),
     ("job.job_end", "SEARCH deliveries USING INDEX job_ends (job_id=?)"),
     ("recent jobs", "SEARCH n USING COVERING INDEX deliveries_by_job (job_id=? AND seq>?)"),
     ("recent open jobs", "SEARCH e USING INDEX job_ends (job_id=?)"),

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from itertools import chain
 from typing import Protocol
 
 from receiver.core.claims import FollowerClaim, Lease, Settlement
@@ -36,7 +37,8 @@ class SettlingStatements(Protocol):
     """Move `:items`, rows of id, state, due_at, error, whether it holds its lane, whether its process died, worker
     and number of the attempt, if that worker runs that attempt."""
     ALSO_ENDED: str
-    """Record attempts of `:ids` that ended as attempt `:number` of `:id`, which is recorded."""
+    """Record attempts that ended as others, which are recorded: `:items` are rows of id and number of one of
+    those, and an array of the ids that have the same end."""
     PROMOTE: str
     """Make due at `:now` what comes next in the lanes of `:ids`, where no other item heads the lane."""
 
@@ -91,12 +93,11 @@ class SettlingAlgorithm:
         rows = [attempt_row(one.work_id, one.attempt) for one in (*done, *others)]
         handlers = [one.handler for one in (*done, *others)]
         self._insert_attempts(connection, rows)
-        also = [(one, row) for one, row in zip(done, rows, strict=False) if one.also]
-        for one, row in also:
-            values = {"ids": self._dialect.array(one.also), "id": one.work_id, "number": one.attempt.number}
-            connection.execute(self._sql.ALSO_ENDED, values)
-            rows = [row] * len(one.also) + rows
-            handlers = [one.handler] * len(one.also) + handlers
+        if also := [(one, row) for one, row in zip(done, rows, strict=False) if one.also]:
+            items = [(one.work_id, one.attempt.number, one.also) for one, _ in also]
+            connection.execute(self._sql.ALSO_ENDED, {"items": self._dialect.rows(items)})
+            rows = [*chain.from_iterable([[row] * len(one.also) for one, row in also]), *rows]
+            handlers = [*chain.from_iterable([[one.handler] * len(one.also) for one, _ in also]), *handlers]
         return SettledBatch(handlers, rows, now, successes=len(rows) - len(others))
 
     def still_leased(

@@ -45,10 +45,16 @@ WHERE w.id = s.work_id AND {by_id_in(WorkState.RUNNING, "w.state")}
 
 ALSO_ENDED = """
 INSERT INTO attempts (work_id, number, trigger, started_at, ended_at, outcome, error, traceback, overdue)
-SELECT s.value, a.number, a.trigger, a.started_at, a.ended_at, a.outcome, a.error, a.traceback, a.overdue
-FROM attempts AS a CROSS JOIN unnest(CAST(:ids AS bigint[])) AS s (value)
-WHERE a.work_id = :id AND a.number = :number
+SELECT
+    CAST(o.id AS bigint), a.number, a.trigger, a.started_at, a.ended_at, a.outcome, a.error, a.traceback, a.overdue
+FROM json_array_elements(CAST(:items AS json)) AS s
+CROSS JOIN LATERAL (
+    SELECT * FROM attempts
+    WHERE work_id = CAST(s.value ->> 0 AS bigint) AND number = CAST(s.value ->> 1 AS integer) OFFSET 0
+) AS a
+CROSS JOIN LATERAL json_array_elements_text(s.value -> 2) AS o (id)
 """
+"""The OFFSET keeps the planner from joining all attempts with the items."""
 
 PROMOTE = f"""
 UPDATE work_items SET state = 'waiting', heads_lane = 1, due_at = :now

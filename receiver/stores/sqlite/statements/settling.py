@@ -44,9 +44,9 @@ WHERE work_items.id = s.work_id
 
 ALSO_ENDED = """
 INSERT INTO attempts (work_id, number, trigger, started_at, ended_at, outcome, error, traceback, overdue)
-SELECT s.value, a.number, a.trigger, a.started_at, a.ended_at, a.outcome, a.error, a.traceback, a.overdue
-FROM attempts AS a CROSS JOIN json_each(:ids) AS s
-WHERE a.work_id = :id AND a.number = :number
+SELECT o.value, a.number, a.trigger, a.started_at, a.ended_at, a.outcome, a.error, a.traceback, a.overdue
+FROM json_each(:items) AS s CROSS JOIN attempts AS a CROSS JOIN json_each(s.value, '$[2]') AS o
+WHERE a.work_id = json_extract(s.value, '$[0]') AND a.number = json_extract(s.value, '$[1]')
 """
 
 PROMOTE = """
