@@ -33,7 +33,7 @@ from receiver.stores import open_store
 from tests.benchmarks.prefill import Prefill
 from tests.benchmarks.queue_rivals import POSTGRES, rivals_here
 from tests.benchmarks.report import middle, say, table, write_json
-from tests.benchmarks.servers import STORE, WORK, cores, count, cpu_seconds, paused, real_folder, running
+from tests.benchmarks.servers import STORE, WORK, cores, count, cpu_seconds, real_folder, running
 
 Sample = dict[str, Any]
 
@@ -137,13 +137,11 @@ def _drain(kind: str, folder: Path, prefill: Prefill, deliveries: int) -> Sample
     done = count(path, _DONE.format(handler))
     command = (*WORK, "--handlers", f"tests.benchmarks.noop:{router}")
     with running(command, folder, core=cores()[0]) as worker:
-        with paused(worker):
-            prefill.new(1)  # it is ready once it has handled one
+        prefill.new(1)  # it is ready once it has handled one
         _await_empty(path, handler)
         used = cpu_seconds(worker)
         last = count(path, _LAST_WORK)
-        with paused(worker):
-            prefill.new(deliveries)
+        prefill.new(deliveries)
         _await_empty(path, handler)
         ended = to_micros(SystemClock().now())
         used = cpu_seconds(worker) - used

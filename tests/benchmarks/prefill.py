@@ -80,18 +80,21 @@ class Prefill:
         self._past(rows, handler, state="waiting", attempts=1, due_at=self._now + 3_600_000_000)
 
     def new(self, rows: int) -> None:
-        """Add deliveries that no worker has seen, in one transaction, and move the log into the database.
+        """Add deliveries that no worker has seen; workers that run see them all at one moment.
 
-        A worker has to be paused meanwhile. Otherwise it would move all that itself, in the time that is measured:
-        beside an endpoint there are never so many deliveries in the log.
+        They lie in the database by then, and not in its log. Otherwise a worker would move all that in the time
+        that is measured: beside an endpoint there are never so many deliveries in the log.
         """
         with closing(sqlite3.connect(self._path, timeout=30, isolation_level=None)) as connection:
             connection.execute("BEGIN IMMEDIATE")
+            (routed,) = connection.execute("SELECT value FROM marks WHERE name = 'routed'").fetchone()
             self._deliveries(connection, rows)
+            connection.execute(_ROUTED)
             connection.execute("COMMIT")
             (busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             if busy:
-                raise RuntimeError("the worker was paused while it used the store: its log is still to be moved")
+                raise RuntimeError("the log could not be moved into the database within 30 seconds")
+            connection.execute("UPDATE marks SET value = ? WHERE name = 'routed'", (routed,))
 
     def _past(self, rows: int, handler: str, *, state: str, attempts: int, due_at: int) -> None:
         if not rows:

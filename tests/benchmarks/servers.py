@@ -136,16 +136,6 @@ def running(
 
 
 @contextmanager
-def paused(process: "subprocess.Popen[bytes]") -> Iterator[None]:
-    """Let a process stand still for as long as the block lasts."""
-    process.send_signal(signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        process.send_signal(signal.SIGCONT)
-
-
-@contextmanager
 def serving(
     contender: Contender, folder: Path, *, environment: Mapping[str, str] | None = None, pinned: bool = True
 ) -> Iterator[tuple["subprocess.Popen[bytes]", int]]:
