@@ -15,7 +15,7 @@ _MODEL = "tests/flows/test_dispatch_rules.py"
 def model(arguments: Sequence[str]) -> None:
     """Compare random histories of work with the model of the rules, on each store."""
     examples = _examples("model", arguments, usual=5_000, short=20)
-    run_tests([_MODEL], RULES_EXAMPLES=examples)
+    run_tests([_MODEL, *_processes(arguments)], RULES_EXAMPLES=examples)
 
 
 def properties(arguments: Sequence[str]) -> None:
@@ -24,7 +24,13 @@ def properties(arguments: Sequence[str]) -> None:
     files = [
         str(path) for path in _ROOT.glob("tests/**/test_*.py") if "@given(" in path.read_text(encoding="utf-8")
     ]
-    run_tests(_FROM_OUTSIDE if "--short" in arguments else files, PROPERTY_EXAMPLES=examples)
+    chosen = _FROM_OUTSIDE if "--short" in arguments else files
+    run_tests([*chosen, *_processes(arguments)], PROPERTY_EXAMPLES=examples)
+
+
+def _processes(arguments: Sequence[str]) -> list[str]:
+    """Return the option of pytest for the short form: to start more processes takes longer than these tests."""
+    return ["-n2"] if "--short" in arguments else []
 
 
 def _examples(name: str, arguments: Sequence[str], *, usual: int, short: int) -> str:
