@@ -78,7 +78,7 @@ async def test_check_tells_at_once_that_a_worker_was_killed(tmp_path: Path) -> N
     async with fleet(deployment) as workers:
         dying, living = await workers.start(2)
         name = workers.name(dying)
-        assert b"2 run: " in deployment.run("check").stdout
+        await until(lambda: b"2 run: " in deployment.run("check").stdout, "the first signs of both workers")
 
         await workers.kill(dying)
 
