@@ -310,7 +310,7 @@ async def disable(opened: Opened) -> Any:
 def full(request: pytest.FixtureRequest, postgres_server: str) -> Iterator[str]:
     """The address of a full store."""
     name = f"{request.param}_{secrets.token_hex(6)}"
-    url = f"{postgres_server}?schema={name}"
+    url = f"{postgres_server}?schema={name}&application_name={name}"
     prepare(parse_address(url))
     with PostgresTables(url).connect() as connection:
         connection.execute(fill(MANY).encode())
@@ -320,11 +320,16 @@ def full(request: pytest.FixtureRequest, postgres_server: str) -> Iterator[str]:
     drop_schema(postgres_server, name)
 
 
+OTHERS = b"""
+SELECT pid FROM pg_stat_activity WHERE application_name = current_schema() AND pid <> pg_backend_pid()
+"""
+END_OTHERS = b"SELECT pg_terminate_backend(pid, 10000) FROM (" + OTHERS + b") AS others"
+
 TABLES = ("deliveries", "bodies", "work_items", "attempts", "quarantine", "once_keys", "words", "jobs", "marks")
 
 
 async def rows_read(url: str, call: Call) -> int:
-    """Return how many rows a call reads. Connections tell it at the latest when they end."""
+    """Return how many rows a call reads."""
     before = total(url)
     async with open_all(PostgresStore(url)) as opened:
         await call(opened)
@@ -332,9 +337,14 @@ async def rows_read(url: str, call: Call) -> int:
 
 
 def total(url: str) -> int:
-    """Return how many rows have been read of all tables and indexes."""
-    schema = url.partition("schema=")[2]
+    """Return how many rows have been read of all tables and indexes.
+
+    A session tells that at the latest when it ends, which is after its client has gone: this waits for it.
+    """
+    schema = PostgresTables(url).schema
     with PostgresTables(url).connect() as connection:
+        connection.execute(END_OTHERS)
+        assert connection.execute(OTHERS).fetchall() == []
         [(tables, indexes)] = connection.execute(COUNTED, (schema, schema)).fetchall()
     return int(tables) + int(indexes)
 
