@@ -90,8 +90,9 @@ class SettlingAlgorithm:
         self, connection: SqlConnection, done: Sequence[Settlement], others: Sequence[Settlement], now: int
     ) -> SettledBatch:
         """Record the attempts. To insert a row for each item of a batch would take twice as long."""
-        rows = [attempt_row(one.work_id, one.attempt) for one in (*done, *others)]
-        handlers = [one.handler for one in (*done, *others)]
+        settled = [*done, *others]
+        rows = [attempt_row(one.work_id, one.attempt) for one in settled]
+        handlers = [one.handler for one in settled]
         self._insert_attempts(connection, rows)
         if also := [(one, row) for one, row in zip(done, rows, strict=False) if one.also]:
             items = [(one.work_id, one.attempt.number, one.also) for one, _ in also]
