@@ -84,6 +84,7 @@ class _WatchedQueue:
     def __init__(self, queue: WorkQueue, watch: _Watch) -> None:
         self._queue = queue
         self._watch = watch
+        self.most_claimed = queue.most_claimed
 
     def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
         method = getattr(self._queue, name)

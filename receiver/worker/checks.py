@@ -19,7 +19,7 @@ CHECK_EVERY = timedelta(seconds=1)
 
 
 class Checks:
-    """Checks for what no claim finds: dead workers, suspects, held items, handlers that are off, and stuck queues.
+    """Checks for what no claim finds: dead workers, suspects, held items, handlers that are off, and slow queues.
 
     A queue is stuck when all its slots have been taken for a time `lease`.
     """
@@ -65,7 +65,8 @@ class Checks:
         off = await self._queue.switches()
         self._lanes.stop_all(off=off)
         unwanted = self._ready.withdraw(lambda one: one.item.handler in off)
-        unwanted += self._ready.withdraw_stuck(self._lease)  # other workers may have free slots
+        # Other workers may have free slots.
+        unwanted += self._ready.withdraw_stuck(self._lease) + self._ready.withdraw_excess()
         self._lanes.withdrawn(unwanted)
         await self._leases.release([one.item.id for one in unwanted])
         await self._holds.check()

@@ -1,7 +1,7 @@
 """What a worker has claimed: items that may run at once, and their followers."""
 
 from collections.abc import Collection, Mapping, Sequence
-from itertools import chain, islice
+from itertools import chain
 from typing import NamedTuple
 
 from receiver.core.claims import ClaimLimits, WorkItem
@@ -23,13 +23,6 @@ class ClaimedWork(NamedTuple):
     def together(self) -> Sequence[Claimed]:
         """Return the items, and then all followers."""
         return [*self.items, *chain.from_iterable(self.followers.values())]
-
-    def replaced(self, together: Sequence[Claimed]) -> "ClaimedWork":
-        """Return the same work with others in place of `together()`, in that order."""
-        rest = iter(together)
-        items = list(islice(rest, len(self.items)))
-        followers = {work_id: list(islice(rest, len(behind))) for work_id, behind in self.followers.items()}
-        return ClaimedWork(items, followers, self.marked)
 
 
 def from_claim(items: Sequence[WorkItem], router: Router, limits: ClaimLimits) -> ClaimedWork:

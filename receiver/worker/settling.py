@@ -27,6 +27,8 @@ _QUIET_TURNS = 4
 """Turns of the event loop without a new result, after which a batch is written. Calls that are quick end meanwhile.
 Without these turns a batch of a busy worker held a quarter of the results, and settling took twice the time."""
 _ENOUGH = 128
+_MANY = MAX_ITEMS // 2
+"""A batch waits for no more results than these. While it is written, the calls that a worker has claimed go on."""
 _GATHERING_SECONDS = 0.005
 """While calls wait for slots, a batch gathers this many results or for this long: results of threads come a few at
 a time, and settling them so took three times as long."""
@@ -160,7 +162,7 @@ class ResultSettler:
     async def _gathered(self) -> None:
         """Return when the next results will take a while, or when a batch is full."""
         quiet = 0
-        while quiet < _QUIET_TURNS and (count := self._waiting) < MAX_ITEMS:
+        while quiet < _QUIET_TURNS and (count := self._waiting) < _MANY:
             await asyncio.sleep(0)
             quiet = quiet + 1 if self._waiting == count else 0
         if self._waiting < _ENOUGH and self._ready.any_waits:

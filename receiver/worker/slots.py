@@ -4,6 +4,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 
 from receiver.core.clock import Clock, Timer
 from receiver.core.types import HandlerName
@@ -21,9 +22,13 @@ _CLAIMED_PER_SLOT = 4
 _MIN_CLAIMED = 64
 """A queue may claim this many work items per slot, and at least this many, so that one transaction fetches many."""
 _QUICK = timedelta(milliseconds=100)
-"""A queue that settles as many work items as it may claim within this time may claim twice as many, up to its share
-of all: four times as large, the transactions of a busy worker take half of the time for each item. A queue that
-takes four times as long may claim half as many, so that it keeps little from other workers."""
+"""A queue that settles as many work items as it may claim within this time may claim twice as many, up to its
+share of what the store allows: the transactions of a busy worker on SQLite take half of the time for each item
+so, and two workers on PostgreSQL handle half as much again. A queue that takes four times as long may claim half
+as many, so that it keeps little from other workers."""
+_READ_AHEAD = 32
+"""Calls whose events are read together. The events of all that is claimed took more memory, and had left the cache
+of the processor when their handlers were called."""
 MAX_BATCHES = 8
 _BLOCKING_QUARTERS = 3
 """Quarters of all slots that threads and processes may take together, since nobody can cancel a call there."""
@@ -43,6 +48,8 @@ class ReadyQueue:
     parent: "ReadyQueue | None" = None
     """A queue whose slots this one uses too: it counts all calls of several queues."""
     calls: deque[HandlerCall] = field(default_factory=deque)
+    ahead: deque[HandlerCall] = field(default_factory=deque)
+    """The first of `calls` with the events that they are given."""
     running: int = 0
     claimed: int = 0
     """Work items of this queue that are claimed and not settled."""
@@ -115,6 +122,13 @@ class ReadyQueue:
             self.capacity = max(self.capacity // 2, self.base)
         self.settled, self.settled_since = 0, now
 
+    def slow_down(self, now: datetime) -> int:
+        """Claim as little as at first if it has not been quick lately; return how many items it has beyond that."""
+        if not self.follows_speed or self.capacity == self.base or now - self.settled_since <= _QUICK * 4:
+            return 0
+        self.capacity, self.settled, self.settled_since = self.base, 0, now
+        return max(0, self.claimed - self.base)
+
     @property
     def startable(self) -> int:
         """How many more calls would start at once if they were ready now."""
@@ -141,9 +155,13 @@ class ReadyQueues:
         clock: Clock,
         *,
         concurrency: int,
+        most_claimed: int,
+        read: Callable[[Sequence[HandlerCall]], Sequence[HandlerCall]],
         wake: Callable[[], None],
     ) -> None:
+        """`most_claimed` is that of the store. `read` returns calls with their events."""
         self._clock = clock
+        self._read = read
         self._wake = wake
         self._batches: dict[HandlerName, _IncompleteBatch] = {}
         self._all = ReadyQueue(concurrency, 0)
@@ -159,7 +177,7 @@ class ReadyQueues:
             if handler.batch is not None:
                 queue = _batch_queue(handler, handler.batch, queue)
             self._by_handler[handler.name] = queue
-        _share_claims(kinds.values(), used=set(map(id, self._by_handler.values())))
+        _share_claims(kinds.values(), most_claimed, used=set(map(id, self._by_handler.values())))
         self._queues = deque({id(queue): queue for queue in self._by_handler.values()}.values())
         self._moving = tuple(
             {id(one): one for one in (self._all, blocking, *kinds.values(), *self._queues)}.values()
@@ -203,14 +221,19 @@ class ReadyQueues:
         """Return those of these items that wait for the others of their batch."""
         return [one.item.id for batch in self._batches.values() for one in batch.items if one.item.id in work_ids]
 
-    def start_next(self) -> HandlerCall | None:
-        """Take the next call that has a slot, from each queue in its turn; return None if there is none."""
+    def start_next(self) -> tuple[HandlerCall, HandlerCall] | None:
+        """Take the next call that has a slot, from each queue in its turn; return None if there is none.
+
+        Returns it twice: without the events that were read for it, and with them.
+        """
         for _ in range(len(self._queues)):
             queue = self._queues[0]
             self._queues.rotate(-1)
             if queue.calls and queue.has_slot:
                 queue.count_running(1)
-                return queue.calls.popleft()
+                if not queue.ahead:
+                    queue.ahead.extend(self._read(list(islice(queue.calls, _READ_AHEAD))))
+                return queue.calls.popleft(), queue.ahead.popleft()
         return None
 
     def ended(self, call: HandlerCall) -> None:
@@ -242,6 +265,7 @@ class ReadyQueues:
         for queue in self._queues:
             waiting = list(queue.calls)
             queue.calls.clear()
+            queue.ahead.clear()
             for call in waiting:
                 if kept := _kept(call, unwanted, withdrawn):
                     queue.calls.append(tuple(kept))
@@ -262,6 +286,15 @@ class ReadyQueues:
         for queue in self._queues:
             queue.stuck = queue.is_full_since(before)
         return self.withdraw(lambda one: self._by_handler[one.handler.name].stuck)
+
+    def withdraw_excess(self) -> list[Claimed]:
+        """Take out and return what queues that were quick, and are slow now, have claimed beyond their capacity."""
+        now = self._clock.steady()
+        last: set[int] = set()
+        for queue in self._queues:
+            if excess := queue.slow_down(now):
+                last |= {one.item.id for call in islice(reversed(queue.calls), excess) for one in call}
+        return self.withdraw(lambda one: one.item.id in last) if last else []
 
     def complete_batches(self) -> None:
         """Make every incomplete batch ready with the items that it has."""
@@ -303,10 +336,10 @@ def _single_queue(slots: int, parent: ReadyQueue) -> ReadyQueue:
     return ReadyQueue(slots, max(slots * _CLAIMED_PER_SLOT, _MIN_CLAIMED), follows_speed=True, parent=parent)
 
 
-def _share_claims(queues: Collection[ReadyQueue], *, used: Set[int]) -> None:
-    """Give what queues without handlers may claim to the others. All together may claim as much as before."""
-    spare = sum(queue.base for queue in queues if id(queue) not in used)
+def _share_claims(queues: Collection[ReadyQueue], most: int, *, used: Set[int]) -> None:
+    """Let the queues with handlers claim so many items together while they are quick, or as many as at first."""
     sharing = [queue for queue in queues if id(queue) in used]
+    spare = max(0, most - sum(queue.base for queue in sharing))
     for queue in sharing:
         queue.most = queue.base + spare // len(sharing)
 

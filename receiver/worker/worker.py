@@ -97,12 +97,18 @@ class Worker:
         self._schedules = ScheduledRuns(queue, router, clock, longest_wait=self._longest_wait)
         self._wake = asyncio.Event()
         self._leases = Leases(queue, clock, worker, limits.lease)
-        self._ready = ReadyQueues(
-            router, limits.slots, clock, concurrency=limits.concurrency, wake=self._start_ready
-        )
-        self._holds = Holds(queue, router, clock)
         drift = DriftLogger()
         self._reader = EventReader(drift)
+        self._ready = ReadyQueues(
+            router,
+            limits.slots,
+            clock,
+            concurrency=limits.concurrency,
+            most_claimed=queue.most_claimed,
+            read=self._reader.read_singles,
+            wake=self._start_ready,
+        )
+        self._holds = Holds(queue, router, clock)
         self._lanes = LaneRuns(self._ready, self._leases, clock)
         self._planner = RoutingPlanner(
             queue, router, self._ready, self._holds, drift=drift, trial=trial, watch=watch, unhandled=unhandled
@@ -296,9 +302,8 @@ class Worker:
             self._lanes.lost(again)
             self._lanes.withdrawn(self._ready.withdraw(lambda one: one.item.id in again))
         self._leases.add(together, lease)
-        read = work.replaced(self._reader.read(together))
-        for one in read.items:
-            behind = read.followers.get(one.item.id)
+        for one in work.items:
+            behind = work.followers.get(one.item.id)
             self._ready.add(self._lanes.begin(one, behind) if behind else one)
         self._start_ready(work.marked)
         # An event that takes much memory runs alone, and a batch may have started meanwhile without the others.
@@ -310,20 +315,22 @@ class Worker:
         if self._doubtful.withdraw():
             self._wake.set()
         loop = asyncio.get_running_loop()
-        while not self._stopping and (call := self._ready.start_next()):
+        while not self._stopping and (started := self._ready.start_next()):
+            call, read = started
             for one in call:
                 if one.run is not None:
                     one.run.started = one.item.id
                 if one.item.id not in marked:
                     self._leases.note_start(one.item.id)
-            task = loop.create_task(self._run(call))
+            task = loop.create_task(self._run(call, read))
             self._running[task] = call
             task.add_done_callback(self._ended)
         self._ready.note_moves()
 
-    async def _run(self, call: HandlerCall) -> None:
+    async def _run(self, call: HandlerCall, read: HandlerCall) -> None:
+        """Run a call with the events in `read`, which are not kept until its results are recorded."""
         try:
-            ended = await self._attempts(call)
+            ended = await self._attempts(read)
         except asyncio.CancelledError:
             if self._cancelling:
                 raise
@@ -341,7 +348,7 @@ class Worker:
         if self._started is not None:
             self._started(call[0].item.handler)
         emit_started(call, self._clock)
-        return await self._runner.run_batch(call)
+        return await self._runner.run_batch(self._reader.read_batch(call))
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
         call = self._running.pop(task)

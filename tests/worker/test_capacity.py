@@ -1,5 +1,6 @@
 """Queues of claimed work: how much each may claim."""
 
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -9,8 +10,10 @@ from receiver.routing import Router
 from receiver.routing.policies import RunsIn
 from receiver.worker.slots import ReadyQueue, ReadyQueues
 from tests.doubles import NOON
+from tests.worker.test_slots import claimed
 
 H = HandlerName("h")
+MOST = 1_000
 SLOTS = {RunsIn.LOOP: 4, RunsIn.THREAD: 4, RunsIn.PROCESS: 1}
 
 
@@ -25,14 +28,16 @@ async def handle_async(event: Any) -> None:
 class Queues:
     """The queue of one handler, and the clock that it sees."""
 
-    def __init__(self, *, kinds: int = 1, **options: object) -> None:
-        router = Router()
+    def __init__(self, *, kinds: int = 1, slots: Mapping[RunsIn, int] = SLOTS, **options: object) -> None:
+        self.router = router = Router()
         router.add(handle, "*", name="h", **options)  # type: ignore[arg-type]
         if kinds == 3:
             router.add(handle_async, "*", name="async")
             router.add(handle, "*", name="process", run_in="process")
         self.clock = VirtualClock(NOON)
-        self.all = ReadyQueues(router, SLOTS, self.clock, concurrency=8, wake=lambda: None)
+        self.all = ReadyQueues(
+            router, slots, self.clock, concurrency=8, most_claimed=MOST, read=list, wake=lambda: None
+        )
 
     @property
     def queue(self) -> ReadyQueue:
@@ -48,7 +53,7 @@ class Queues:
 
 
 def test_a_quick_queue_claims_more_up_to_a_limit() -> None:
-    """Large transactions cost less for each item. The kinds without handlers leave their shares to it."""
+    """Large transactions cost less for each item."""
     queues = Queues()
     queues.settle_all(timedelta(0))  # from here on its speed is known
     seen = []
@@ -56,17 +61,24 @@ def test_a_quick_queue_claims_more_up_to_a_limit() -> None:
         queues.settle_all(timedelta(milliseconds=5))
         seen.append(queues.queue.claimable)
 
-    assert seen == [128, 192, 192, 192, 192]
+    assert seen == [128, 256, 512, MOST, MOST]
 
 
-def test_queues_that_are_all_used_claim_no_more() -> None:
-    """All together a worker claims no more than its bound on memory says."""
+def test_quick_queues_share_what_a_worker_may_claim() -> None:
+    """All together they claim no more than the store allows."""
     queues = Queues(kinds=3)
-    for _ in range(3):
+    for _ in range(5):
         queues.settle_all(timedelta(0))
 
-    assert sum(queue.most for queue in queues.all) == 3 * 64
-    assert queues.queue.claimable == 64
+    assert queues.queue.claimable == MOST // 3
+    assert sum(queue.most for queue in queues.all) <= MOST
+
+
+def test_a_queue_with_many_slots_claims_no_less() -> None:
+    """Its slots need that much work, quick or not."""
+    queues = Queues(slots={**SLOTS, RunsIn.THREAD: 500})
+
+    assert queues.queue.claimable == queues.queue.most == 2_000
 
 
 def test_a_queue_that_becomes_slow_claims_as_little_as_at_first() -> None:
@@ -79,6 +91,33 @@ def test_a_queue_that_becomes_slow_claims_as_little_as_at_first() -> None:
         queues.settle_all(timedelta(seconds=1))
 
     assert queues.queue.claimable == first == 64
+
+
+def test_what_a_queue_has_claimed_while_it_was_quick_is_returned_when_it_is_slow() -> None:
+    """Other workers may be idle. It keeps the first ones, of which it has waited the longest."""
+    queues = Queues()
+    for _ in range(5):
+        queues.settle_all(timedelta(0))
+    for work_id in range(200):
+        queues.all.add(claimed(queues.router, work_id, "h"))
+    assert queues.all.withdraw_excess() == []
+    queues.clock.advance(timedelta(seconds=1))
+    returned = queues.all.withdraw_excess()
+
+    assert [one.item.id for one in returned] == list(range(64, 200))
+    assert queues.queue.claimed == 64
+    assert queues.all.withdraw_excess() == []
+
+
+def test_a_queue_without_work_begins_slowly_again() -> None:
+    """It is not known how quick the next ones are."""
+    queues = Queues()
+    for _ in range(5):
+        queues.settle_all(timedelta(0))
+    queues.clock.advance(timedelta(seconds=1))
+
+    assert queues.all.withdraw_excess() == []
+    assert queues.queue.claimable == 64
 
 
 def test_a_queue_claims_nothing_until_a_half_of_it_is_free() -> None:

@@ -425,7 +425,9 @@ def test_a_run_whose_head_is_claimed_anew_claims_nothing_more(bench: WorkerBench
     """What it has begun may belong to the new claim by now, and its own results are refused."""
     bench.handler(ordered=True)(lambda event: None)
     slots = dict.fromkeys(RunsIn, 4)
-    ready = ReadyQueues(bench.router, slots, bench.clock, concurrency=4, wake=lambda: None)
+    ready = ReadyQueues(
+        bench.router, slots, bench.clock, concurrency=4, most_claimed=256, read=list, wake=lambda: None
+    )
     leases = Leases(bench.store, bench.clock, OTHER, MINUTE)
     lanes = LaneRuns(ready, leases, bench.clock)
     head, follower = (

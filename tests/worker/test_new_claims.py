@@ -42,7 +42,9 @@ def starting(
 ) -> list[bool]:
     """Return for new items of these handlers whether each starts at once."""
     slots = SLOTS | {RunsIn.THREAD: threads}
-    ready = ReadyQueues(router, slots, VirtualClock(NOON), concurrency=concurrency, wake=lambda: None)
+    ready = ReadyQueues(
+        router, slots, VirtualClock(NOON), concurrency=concurrency, most_claimed=256, read=list, wake=lambda: None
+    )
     claims = NewClaims(ready, map(HandlerName, coming))
     return [claims.next(router[HandlerName(name)], refused=refused)[1] for name in coming]
 

@@ -57,7 +57,7 @@ def ready(router: Router, clock: VirtualClock) -> ReadyQueues:
 def queues(router: Router, clock: VirtualClock) -> ReadyQueues:
     """Return queues with four slots, of which three may be threads."""
     slots = {RunsIn.LOOP: 4, RunsIn.THREAD: 3, RunsIn.PROCESS: 1}
-    return ReadyQueues(router, slots, clock, concurrency=4, wake=lambda: None)
+    return ReadyQueues(router, slots, clock, concurrency=4, most_claimed=256, read=list, wake=lambda: None)
 
 
 def claimed(router: Router, work_id: int, handler: str) -> Claimed:
@@ -119,7 +119,7 @@ def test_a_queue_with_a_long_call_is_not_stuck_while_others_use_the_slots(
     assert first is not None
 
     clock.advance(MINUTE)
-    ready.ended(first)
+    ready.ended(first[0])
     ready.add(claimed(router, 4, "async"))
     assert ready.start_next() is not None
     ready.add(claimed(router, 5, "plain"))
@@ -147,7 +147,9 @@ def test_a_queue_of_batches_is_not_stuck_when_its_slots_were_taken_just_now(cloc
     """No other handler uses the queue of its kind of slots."""
     batches = Router()
     batches.add(gather, "*", name="batch", batch=1)
-    ready = ReadyQueues(batches, {RunsIn.LOOP: 2}, clock, concurrency=4, wake=lambda: None)
+    ready = ReadyQueues(
+        batches, {RunsIn.LOOP: 2}, clock, concurrency=4, most_claimed=256, read=list, wake=lambda: None
+    )
     for work_id in range(3):
         ready.add(claimed(batches, work_id, "batch"))
     while ready.start_next():

@@ -53,6 +53,11 @@ class RoutingQueue(Protocol):
 class ClaimQueue(Protocol):
     """Claim work items and settle them."""
 
+    most_claimed: int
+    """So many items a worker may have claimed at one time, or a few for each of its slots if that is more, while it
+    settles that many in a moment. Large transactions cost less for each item, but in a store with one writer no
+    delivery can be stored meanwhile."""
+
     async def claim(
         self,
         claimants: Sequence[HandlerClaim],

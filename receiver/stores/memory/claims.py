@@ -19,6 +19,8 @@ from receiver.stores.memory.state import NEVER
 class MemoryClaims(MemoryFace):
     """A ClaimQueue."""
 
+    most_claimed = 256
+
     async def claim(
         self,
         claimants: Sequence[HandlerClaim],

@@ -27,6 +27,9 @@ log = event_log(__name__)
 _POLL_SECONDS, _LONGEST_POLL_SECONDS = 0.02, 0.25
 _SLOWER = 1.3
 """Factor from one pause to the next while nothing changes."""
+_TURN_SECONDS, _TURN_SLOWER = 0.007, 1.05
+"""The same while another worker has the turn to route, for some 25 ms each time. With longer pauses that worker has
+the next turn too, and of two workers that handled in batches, one did next to nothing for long."""
 _FORGOTTEN = 50_000
 """Ids that are given in the time for which commits are not synced, with much to spare."""
 _LONGEST_WAIT_SECONDS = 1.0
@@ -35,6 +38,8 @@ _LONGEST_WAIT_SECONDS = 1.0
 
 class PostgresQueue(SqlQueue):
     """A WorkQueue. Its commits are not synced: after a crash of the server a finished work item may run again."""
+
+    most_claimed = 1_000
 
     def __init__(
         self,
@@ -51,7 +56,8 @@ class PostgresQueue(SqlQueue):
         self._turn = turn or RoutingTurn()
         self._jobs = PostgresJobRows(database)
         self._seen: Sequence[int] | None = None
-        self._asked_at = 0.0
+        self._answered_at = 0.0
+        self._awaits_turn = False
 
     async def routing_batch(self, *, limit: int, max_bytes: int) -> RoutingBatch:
         """Return the oldest deliveries that no worker has routed; none while another worker is about to do so."""
@@ -59,7 +65,8 @@ class PostgresQueue(SqlQueue):
         def read(connection: PostgresConnection) -> RoutingBatch:
             routed, holder, any_new, any_backfilled = self._clocks.watched(connection, ROUTING)
             found: tuple[StoredDelivery, ...] = ()
-            if any_new and self._turn.take(connection, routed=routed, holder=holder):
+            self._awaits_turn = any_new and not self._turn.take(connection, routed=routed, holder=holder)
+            if any_new and not self._awaits_turn:
                 found = self.unrouted(connection, after=routed, limit=limit, max_bytes=max_bytes)
             return RoutingBatch(routed, found, any_backfilled)
 
@@ -91,8 +98,10 @@ class PostgresQueue(SqlQueue):
     def _has_changed(self, connection: PostgresConnection) -> bool:
         """Tell whether there may be something to do. What another worker is about to route is not for this one."""
         *latest, holder = self._clocks.watched(connection, LATEST_CHANGE)
-        before = self._seen
-        if before is None or latest[1] != before[1] or (latest != before and self._turn.may_take(holder)):
+        last, stirred, routed = latest
+        before, may_route = self._seen, self._turn.may_take(holder)
+        self._awaits_turn = (last or 0) > routed and not may_route
+        if before is None or stirred != before[1] or (latest != before and may_route):
             self._seen = latest
             return True
         return False
@@ -105,18 +114,24 @@ class PostgresQueue(SqlQueue):
         """Return when somebody has appended a delivery or stirred the workers since the last call, or after 1 s.
 
         It asks again and again: listening needs a session of its own, which a pooler does not give, and a hundred
-        listeners slow every commit down. It asks at least 20 ms after the question before, as with SQLite.
+        listeners slow every commit down. It asks 20 ms after the answer before, then more and more seldom; while it
+        waits for its turn to route, 7 ms after it at first.
         """
         loop = asyncio.get_running_loop()
-        pause, waited = _POLL_SECONDS, 0.0
+        pause, waited = _TURN_SECONDS if self._awaits_turn else _POLL_SECONDS, 0.0
         while waited < _LONGEST_WAIT_SECONDS:
             # The real clock, whatever clock the worker has: the change comes from another process.
-            await asyncio.sleep(self._asked_at + pause - loop.time())
-            self._asked_at = loop.time()
-            if await self.database.call(self._has_changed):
+            began, awaited_turn = loop.time(), self._awaits_turn
+            await asyncio.sleep(self._answered_at + pause - began)
+            changed = await self.database.call(self._has_changed)
+            self._answered_at = loop.time()
+            if changed:
                 return
-            waited += pause
-            pause = min(pause * _SLOWER, _LONGEST_POLL_SECONDS)
+            waited += max(pause, self._answered_at - began)
+            if not self._awaits_turn:
+                pause = min(pause * _SLOWER, _LONGEST_POLL_SECONDS)
+            else:
+                pause = pause * _TURN_SLOWER if awaited_turn else _TURN_SECONDS
 
 
 def skip_ids(schema: str, connection: PostgresConnection) -> None:

@@ -21,6 +21,8 @@ _POLL_SECONDS = 0.02
 class SqliteQueue(SqlQueue):
     """A WorkQueue. Its commits are not synced, but for `once`: after a power cut a finished item may run again."""
 
+    most_claimed = 256
+
     def __init__(self, database: Database, living: LivingWorkers) -> None:
         super().__init__(database, WRITES)
         self._living = living

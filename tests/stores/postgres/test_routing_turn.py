@@ -1,7 +1,11 @@
 """Workers take turns in reading what is new, so that they do not all read the same bodies."""
 
+import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from datetime import timedelta
+
+import pytest
 
 from receiver.core.claims import Lease
 from receiver.stores.postgres.queue import PostgresQueue
@@ -47,6 +51,36 @@ async def test_the_second_worker_gets_the_next_batch_when_the_first_has_routed_i
         await first.route(batch, [], lease=Lease(B, AFTER), now=NOON)
         assert await keys_for(second) == ("b",)
         assert await keys_for(first) == NOTHING
+
+
+async def test_a_worker_that_waits_for_its_turn_asks_often(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others route for a short time, and who asks seldom never sees the moment between two of their turns."""
+    pauses: list[float] = []
+
+    async def note(seconds: float, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
+        pauses.append(seconds)
+        await sleep(0)
+
+    async with AsyncExitStack() as stack:
+        first, second = await TwoWorkers(stack, postgres_url).start(PATIENCE * 100, "a", "b")
+        batch = await first.routing_batch(limit=1, max_bytes=MUCH)
+        await second.changed()  # it sees the store for the first time
+        assert await keys_for(second) == NOTHING
+        monkeypatch.setattr(asyncio, "sleep", note)
+        await second.changed()  # it gives up in the end
+        assert len(pauses) > 30
+        assert max(pauses[:5]) < 0.01
+
+        await first.route(batch, [], lease=Lease(B, AFTER), now=NOON)
+        asked = len(pauses)
+        await second.changed()
+        assert len(pauses) == asked + 1
+        pauses.clear()
+        assert await keys_for(second) == ("b",)
+        await second.changed()  # nobody else routes, so it asks less and less often
+        assert len(pauses) < 20
 
 
 async def test_a_worker_that_routes_nothing_loses_its_turn(postgres_url: str) -> None:
