@@ -38,6 +38,8 @@ SAFE = {"fsync": "on", "synchronous_commit": "on", "shared_buffers": "256MB", "m
 """What a server has that keeps what it acknowledged, and memory as people give it."""
 ACKS = (("bare", 1), ("ours", 1), ("postgres", 1), ("postgres", 2))
 """Contenders and their numbers of web processes; `ours` is the SQLite store."""
+OURS = {"ours": "tests.benchmarks.noop:on_loop", "batches": "tests.benchmarks.noop:in_batches"}
+"""The routers of our workers: a call of the handler for each delivery, and one for a hundred."""
 _LONGEST_SECONDS = 300
 _POLL_SECONDS = 0.02
 
@@ -107,7 +109,7 @@ def work(server: Server, parent: Path, args: argparse.Namespace) -> list[Sample]
             for workers in args.workers:
                 with real_folder(parent) as folder:
                     _empty(server)
-                    measure = _ours if name == "ours" else _rival
+                    measure = _ours if name in OURS else _rival
                     sample = measure(server, folder, name, workers, args)
                 samples.append({"round": number, "queue": name, "workers": workers, **sample})
                 say(f"{name:<14} {workers} worker(s): {sample['handled_per_second']:>8,.0f} /s")
@@ -115,7 +117,7 @@ def work(server: Server, parent: Path, args: argparse.Namespace) -> list[Sample]
 
 
 def _ours(server: Server, folder: Path, name: str, workers: int, args: argparse.Namespace) -> Sample:
-    command = ("-m", "receiver", "work", "--store", server.url, "--handlers", "tests.benchmarks.noop:on_loop")
+    command = ("-m", "receiver", "work", "--store", server.url, "--handlers", OURS[name])
     with ExitStack() as stack:
         made = ("-m", "receiver", "store", "migrate", "--store", server.url)
         stack.enter_context(running(made, folder, core=None)).communicate()
@@ -263,7 +265,7 @@ def arguments(given: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--warmup", type=float, default=1.0)
     parser.add_argument("--deliveries", type=int, default=40_000, help="to be handled in one measurement")
     parser.add_argument("--workers", type=_numbers, default=[1, 2, 4])
-    parser.add_argument("--queues", type=lambda text: text.split(","), default=["ours", *RIVALS])
+    parser.add_argument("--queues", type=lambda text: text.split(","), default=[*OURS, *RIVALS])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--folder", type=Path, help="where to put the data; must be on a real disk")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure of every round")
