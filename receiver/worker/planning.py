@@ -24,6 +24,9 @@ from receiver.worker.routing_watch import RoutingWatch
 from receiver.worker.slots import ReadyQueues
 from receiver.worker.unhandled import Unhandled
 
+MAX_KEPT = 256
+"""Work items whose events wait in memory, read, for their attempts."""
+
 
 class HandlerMatch(NamedTuple):
     """A new delivery, its event, and a handler that wants the event.
@@ -64,6 +67,8 @@ class RoutingPlanner:
         watch: RoutingWatch | None = None,
     ) -> None:
         self._unread = _handlers_by_type(router)
+        if any(runs_code(one) for one in router):
+            ready.claim_at_most(MAX_KEPT)
         self._trial = trial
         self._watch = watch
         self._queue = queue
@@ -75,6 +80,8 @@ class RoutingPlanner:
 
     def costly_apart(self, batch: RoutingBatch) -> PlannedBatch:
         """Return the first deliveries of the batch that may be routed together. An unread one takes no memory."""
+        if batch.any_backfilled:
+            self._ready.claim_at_most(MAX_KEPT)
         unread = self._unread_of(batch)
         for index, stored in enumerate(batch.deliveries):
             if stored.delivery.type not in unread and (memory := claim_on_memory(stored.delivery.body)):
@@ -89,16 +96,17 @@ class RoutingPlanner:
         wanted = [one for one in batch.deliveries if one.delivery.origin in TRIGGERS]
         culprits: Culprits = await self._trial.culprits(wanted) if self._trial is not None else {}
         unread = self._unread_of(batch)
-        read = {one.seq: await _read(one, in_thread=costly) for one in wanted if one.delivery.type not in unread}
+        read: dict[int, RoutedEvent] = {}
         repeats: frozenset[int] = frozenset()
         if batch.any_backfilled:
+            read = {one.seq: await _read(one, in_thread=costly) for one in wanted}
             repeats = await find_repeats(self._queue, [(one, read[one.seq].event) for one in wanted])
         matches: list[HandlerMatch] = []
         for stored in wanted:
-            routed = read.get(stored.seq)
-            if routed is None:
-                matches += [HandlerMatch(stored, None, handler) for handler in unread[stored.delivery.type]]
+            if (handlers := unread.get(stored.delivery.type)) is not None:
+                matches += [HandlerMatch(stored, None, handler) for handler in handlers]
                 continue
+            routed = read.pop(stored.seq, None) or await _read(stored, in_thread=costly)
             self._drift.log_new(routed.event, stored.delivery)
             if stored.seq not in repeats:
                 matches += self._matches_of(stored, routed, culprits, costly=costly)

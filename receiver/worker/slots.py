@@ -1,7 +1,7 @@
 """Claimed work that waits for a slot: a queue for each kind of slot, and one for each handler with `batch`."""
 
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import islice
@@ -177,7 +177,10 @@ class ReadyQueues:
             if handler.batch is not None:
                 queue = _batch_queue(handler, handler.batch, queue)
             self._by_handler[handler.name] = queue
-        _share_claims(kinds.values(), most_claimed, used=set(map(id, self._by_handler.values())))
+        used = set(map(id, self._by_handler.values()))
+        self._singles = [queue for queue in kinds.values() if id(queue) in used]
+        self._most_claimed = most_claimed
+        _share_claims(self._singles, most_claimed)
         self._queues = deque({id(queue): queue for queue in self._by_handler.values()}.values())
         self._moving = tuple(
             {id(one): one for one in (self._all, blocking, *kinds.values(), *self._queues)}.values()
@@ -188,6 +191,12 @@ class ReadyQueues:
 
     def __iter__(self) -> Iterator[ReadyQueue]:
         return iter(self._queues)
+
+    def claim_at_most(self, most: int) -> None:
+        """Let quick queues claim no more than so many items together, or as many as at first."""
+        if most < self._most_claimed:
+            self._most_claimed = most
+            _share_claims(self._singles, most)
 
     @property
     def startable(self) -> int:
@@ -336,12 +345,12 @@ def _single_queue(slots: int, parent: ReadyQueue) -> ReadyQueue:
     return ReadyQueue(slots, max(slots * _CLAIMED_PER_SLOT, _MIN_CLAIMED), follows_speed=True, parent=parent)
 
 
-def _share_claims(queues: Collection[ReadyQueue], most: int, *, used: Set[int]) -> None:
-    """Let the queues with handlers claim so many items together while they are quick, or as many as at first."""
-    sharing = [queue for queue in queues if id(queue) in used]
+def _share_claims(sharing: Sequence[ReadyQueue], most: int) -> None:
+    """Let queues claim so many items together while they are quick, or as many as at first."""
     spare = max(0, most - sum(queue.base for queue in sharing))
     for queue in sharing:
         queue.most = queue.base + spare // len(sharing)
+        queue.capacity = min(queue.capacity, queue.most)
 
 
 def _batch_queue(handler: Handler, batch: Batch, kind: ReadyQueue) -> ReadyQueue:

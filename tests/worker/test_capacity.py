@@ -4,10 +4,16 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
 from receiver.core.clock import VirtualClock
 from receiver.core.types import HandlerName
 from receiver.routing import Router
 from receiver.routing.policies import RunsIn
+from receiver.stores.memory.store import MemoryStore
+from receiver.worker.drift_log import DriftLogger
+from receiver.worker.holds import Holds
+from receiver.worker.planning import RoutingPlanner
 from receiver.worker.slots import ReadyQueue, ReadyQueues
 from tests.doubles import NOON
 from tests.worker.test_slots import claimed
@@ -28,9 +34,9 @@ async def handle_async(event: Any) -> None:
 class Queues:
     """The queue of one handler, and the clock that it sees."""
 
-    def __init__(self, *, kinds: int = 1, slots: Mapping[RunsIn, int] = SLOTS, **options: object) -> None:
+    def __init__(self, *, kinds: int = 1, slots: Mapping[RunsIn, int] = SLOTS, **options: Any) -> None:
         self.router = router = Router()
-        router.add(handle, "*", name="h", **options)  # type: ignore[arg-type]
+        router.add(handle, "*", name="h", **options)
         if kinds == 3:
             router.add(handle_async, "*", name="async")
             router.add(handle, "*", name="process", run_in="process")
@@ -72,6 +78,36 @@ def test_quick_queues_share_what_a_worker_may_claim() -> None:
 
     assert queues.queue.claimable == MOST // 3
     assert sum(queue.most for queue in queues.all) <= MOST
+
+
+def test_queues_can_be_told_to_claim_less() -> None:
+    """As where events wait in memory for their handlers."""
+    queues = Queues()
+    for _ in range(5):
+        queues.settle_all(timedelta(0))
+    queues.all.claim_at_most(256)
+    assert queues.queue.claimable == queues.queue.most == 256
+
+    queues.all.claim_at_most(MOST)
+    assert queues.queue.most == 256
+
+
+@pytest.mark.parametrize(
+    ("options", "most"),
+    [
+        pytest.param({}, MOST, id="an event is read when its call is near"),
+        pytest.param({"ordered": True}, MOST, id="the lane of a job needs no event"),
+        pytest.param({"where": bool}, 256, id="where"),
+        pytest.param({"lane": str}, 256, id="lane"),
+    ],
+)
+def test_where_routing_reads_events_few_are_claimed(options: dict[str, Any], most: int) -> None:
+    """They wait in memory, and each may take a mebibyte."""
+    queues = Queues(**options)
+    queue = MemoryStore()
+    RoutingPlanner(queue, queues.router, queues.all, Holds(queue, queues.router, queues.clock), drift=DriftLogger())
+
+    assert queues.queue.most == most
 
 
 def test_a_queue_with_many_slots_claims_no_less() -> None:
