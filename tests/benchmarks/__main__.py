@@ -65,7 +65,8 @@ def _cores_complete(written: dict[str, Any]) -> bool:
 def _postgres_complete(written: dict[str, Any]) -> bool:
     queues = {(one["queue"], one["workers"]) for one in written["handled"]}
     contenders = [(one["contender"], one["processes"]) for one in written["acks"]]
-    return queues == {("ours", 2), ("procrastinate", 2), ("pgqueuer", 2)} and contenders == list(postgres.ACKS)
+    expected = {(name, 2) for name in ("ours", "batches", "procrastinate", "pgqueuer")}
+    return queues == expected and contenders == list(postgres.ACKS)
 
 
 def _console_complete(written: dict[str, Any]) -> bool:
