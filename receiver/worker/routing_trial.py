@@ -19,8 +19,7 @@ from receiver.worker.runner import within
 log = event_log(__name__)
 
 LIMIT = timedelta(seconds=10)
-"""How long `where` and `lane` may take for one delivery, or for some that are tried together first."""
-_TOGETHER = 128
+"""How long `where` and `lane` may take for one delivery."""
 
 Culprits = Mapping[tuple[int, HandlerName], str]
 """Why a handler must not be asked about a delivery, by the seq of the delivery and the handler's name."""
@@ -63,11 +62,9 @@ class RoutingTrial:
             return {}
         found: dict[tuple[int, HandlerName], str] = {}
         try:
-            for at in range(0, len(deliveries), _TOGETHER):
-                some = deliveries[at : at + _TOGETHER]
-                if await self._ending(self._call.names, some) is not None:
-                    for stored in some:
-                        found |= await self._culprits_of(stored)
+            if await self._ending(self._call.names, deliveries) is not None:
+                for stored in deliveries:
+                    found |= await self._culprits_of(stored)
         except (NoProcess, RaisedElsewhere) as exc:
             log.warning("routing_not_tried", extra={"reason": str(exc)})
         self._left = max(0, self._left - len(deliveries))

@@ -23,9 +23,9 @@ _MIN_CLAIMED = 64
 """A queue may claim this many work items per slot, and at least this many, so that one transaction fetches many."""
 _QUICK = timedelta(milliseconds=100)
 """A queue that settles as many work items as it may claim within this time may claim twice as many, up to its
-share of what the store allows: the transactions of a busy worker on SQLite take half of the time for each item
-so, and two workers on PostgreSQL handle half as much again. A queue that takes four times as long may claim half
-as many, so that it keeps little from other workers."""
+share of what the store allows: the transactions of a busy worker on SQLite take half of the time for each item so,
+and two workers on PostgreSQL handle two thirds more. A queue that takes four times as long may claim half as many,
+so that it keeps little from other workers."""
 _READ_AHEAD = 32
 """Calls whose events are read together. The events of all that is claimed took more memory, and had left the cache
 of the processor when their handlers were called."""
