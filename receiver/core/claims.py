@@ -1,7 +1,7 @@
 """What a worker routes, claims and settles."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -14,12 +14,14 @@ from receiver.core.work import Attempt
 class RoutingBatch:
     """Deliveries that no worker has routed. When they were read, all up to the seq `after` had been routed.
 
-    `any_backfilled` tells whether a backfill has ever stored a delivery here.
+    `any_backfilled` tells whether a backfill has ever stored a delivery here. `server` is the one that they were
+    read from, in a store where another server may take its place.
     """
 
     after: int
     deliveries: tuple[StoredDelivery, ...]
     any_backfilled: bool = False
+    server: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

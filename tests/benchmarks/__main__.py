@@ -65,7 +65,7 @@ def _cores_complete(written: dict[str, Any]) -> bool:
 def _postgres_complete(written: dict[str, Any]) -> bool:
     queues = {(one["queue"], one["workers"]) for one in written["handled"]}
     contenders = [(one["contender"], one["processes"]) for one in written["acks"]]
-    expected = {(name, 2) for name in ("ours", "batches", "procrastinate", "pgqueuer")}
+    expected = {(name, 2) for name in ("ours", "batches", "procrastinate", "pgqueuer", "pgqueuer-64")}
     return queues == expected and contenders == list(postgres.ACKS)
 
 

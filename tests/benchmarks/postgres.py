@@ -5,7 +5,8 @@ programs share the cores of this machine, so the ratios within a round count, no
 
 Acknowledgements: with PostgreSQL and one or two web processes, beside the SQLite store and the bare endpoint. Work:
 deliveries that lie ready are handled by one, two and four workers, with a handler that does nothing, beside
-Procrastinate and PgQueuer with as many workers on the same server. All workers run when the work begins, and the
+Procrastinate and PgQueuer with as many workers on the same server. Each has its defaults; Procrastinate would run one
+job at a time, and runs 32 as ours does, and PgQueuer is also measured with batches of 64. All workers run when the work begins, and the
 time is that from the first call of a handler until the last result is in the database. Ours make their work items
 in that time; those of the others lie there before. Afterwards every store must hold what was acknowledged, and
 everything must have been handled once.

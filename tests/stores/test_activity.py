@@ -10,6 +10,7 @@ from receiver.core.retention import PruneRule
 from receiver.core.types import AttemptOutcome, HandlerName, Trigger
 from receiver.core.work import Attempt
 from receiver.core.workers import WorkerSign
+from receiver.stores.postgres.job_rows import BEHIND
 from tests.doubles import NOON, delivery
 from tests.stores.opened import DAY, DEAD, DONE, NOTHING, ONE, SECOND, TWO, A, Opened, after_noon
 from tests.stores.outside import Tables
@@ -132,7 +133,7 @@ async def test_old_counts_are_forgotten_an_hour_at_a_time(opened: Opened) -> Non
 
 async def test_old_counts_of_arrivals_are_forgotten_too(opened: Opened, tables: Tables | None) -> None:
     """A store in memory counts what it has, so it has nothing to forget."""
-    await opened.add(*[delivery(f"old-{n}", received_at=after_noon(-DAY)) for n in range(1_100)])
+    await opened.add(*[delivery(f"old-{n}", received_at=after_noon(-DAY)) for n in range(BEHIND)])
     await opened.route(ONE, claim=False)  # on PostgreSQL a worker sums up
     await opened.add(delivery("new", received_at=NOON))
     counts = "SELECT count(*) FROM arrival_minutes"

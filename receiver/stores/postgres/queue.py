@@ -63,12 +63,12 @@ class PostgresQueue(SqlQueue):
         """Return the oldest deliveries that no worker has routed; none while another worker is about to do so."""
 
         def read(connection: PostgresConnection) -> RoutingBatch:
-            routed, holder, any_new, any_backfilled = self._clocks.watched(connection, ROUTING)
+            routed, holder, any_new, any_backfilled, server = self._clocks.watched(connection, ROUTING)
             found: tuple[StoredDelivery, ...] = ()
             self._awaits_turn = any_new and not self._turn.take(connection, routed=routed, holder=holder)
             if any_new and not self._awaits_turn:
                 found = self.unrouted(connection, after=routed, limit=limit, max_bytes=max_bytes)
-            return RoutingBatch(routed, found, any_backfilled)
+            return RoutingBatch(routed, found, any_backfilled, server)
 
         return await self.database.call(read)
 
@@ -91,6 +91,11 @@ class PostgresQueue(SqlQueue):
     async def enlist(self, worker: WorkerId) -> None:
         """Do nothing: no machine can tell whether a worker of another one lives."""
 
+    async def sign_off(self, worker: WorkerId) -> None:
+        """Show that a worker has ended, and let others route."""
+        await self.database.call(self._turn.give_back)
+        await super().sign_off(worker)
+
     async def expire_dead(self, worker: WorkerId, *, steady: datetime) -> Sequence[WorkerId]:
         """Return nobody: of no worker it is certain that it died."""
         return []
@@ -99,12 +104,16 @@ class PostgresQueue(SqlQueue):
         """Tell whether there may be something to do. What another worker is about to route is not for this one."""
         *latest, holder = self._clocks.watched(connection, LATEST_CHANGE)
         last, stirred, routed = latest
-        before, may_route = self._seen, self._turn.may_take(holder)
-        self._awaits_turn = (last or 0) > routed and not may_route
-        if before is None or stirred != before[1] or (latest != before and may_route):
+        before, any_new = self._seen, (last or 0) > routed
+        self._awaits_turn = any_new and not self._turn.may_take(holder)
+        changed = before is None or stirred != before[1]
+        if not changed and latest != before:
+            # With the turn: of several workers that ask at a time one comes back, and the others need not look.
+            changed = not any_new or self._turn.take(connection, routed=routed, holder=holder)
+            self._awaits_turn = not changed
+        if changed:
             self._seen = latest
-            return True
-        return False
+        return changed
 
     def is_right(self, connection: SqlConnection) -> bool:
         """Compare the clocks with the database's. A machine that was paused is behind, and cannot know it."""

@@ -35,3 +35,7 @@ class RoutingTurn:
         if holder and time.monotonic() - self._seen_at < self._patience:
             return False
         return int(connection.execute(TAKE_TURN, {"taker": self._own, "holder": holder}).rowcount) == 1
+
+    def give_back(self, connection: PostgresConnection) -> None:
+        """Let others take the turn at once, if this worker has it."""
+        connection.execute(TAKE_TURN, {"taker": 0, "holder": self._own})

@@ -69,12 +69,7 @@ class SqlQueue(SqlSchedules):
         self, batch: RoutingBatch, work: Sequence[NewWork], *, lease: Lease, now: datetime
     ) -> Sequence[int | None] | None:
         """Make work items and mark the batch as routed, unless another worker was first."""
-        mark: Values = {
-            "through": batch.deliveries[-1].seq,
-            "after": batch.after,
-            "seqs": self._array([one.seq for one in batch.deliveries]),
-            "keys": self._array([one.delivery.key for one in batch.deliveries]),
-        }
+        mark: Values = {"through": batch.deliveries[-1].seq, "after": batch.after, "server": batch.server}
 
         def write(connection: SqlConnection) -> Sequence[int | None] | None:
             with self.database.transaction(connection):

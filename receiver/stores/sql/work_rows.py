@@ -32,7 +32,8 @@ class RoutingStatements(Protocol):
     ADVANCE_ROUTED: str
     """Mark deliveries as routed `:through` a seq, if the mark is still at `:after`.
 
-    A store that may lose some of what was read marks none unless it has all `:seqs` with their `:keys`.
+    Where another server may take the place of one, and lack what was read there, it marks none unless it is still
+    `:server`.
     """
     UNROUTED: str
     """The columns of the deliveries behind `:after`, at most `:limit`, and perhaps only about `:max_bytes`."""

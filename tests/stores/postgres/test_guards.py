@@ -6,6 +6,7 @@ Of locks around limits and lanes, and of the order of numbers, `test_concurrency
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from datetime import datetime
 from types import SimpleNamespace
 from typing import Any
@@ -148,6 +149,7 @@ async def routed_after_a_loss(gate: Gate, by: Writes) -> Sequence[str]:
     async with workers_of(gate, 1, by) as (opened, (queue,)):
         await opened.add(delivery("lost"))
         batch = await queue.routing_batch(limit=9, max_bytes=MUCH)
+        batch = replace(batch, server=batch.server - 1)
         PostgresTables(gate.url).run(LOST)
         await opened.add(delivery("other"))
         for _ in range(2):
@@ -164,10 +166,10 @@ async def test_a_batch_that_a_failover_has_lost_is_not_routed(gate: Gate) -> Non
     assert await routed_after_a_loss(gate, WRITES) == ["other"]
 
 
-async def test_without_a_look_at_the_keys_another_delivery_would_be_handled_as_the_lost_one(gate: Gate) -> None:
+async def test_without_a_look_at_the_server_another_delivery_would_be_handled_as_the_lost_one(gate: Gate) -> None:
     """So the test above can fail."""
     statement = routing.ADVANCE_ROUTED
-    guard = statement[statement.index("AND NOT EXISTS") :]
+    guard = statement[statement.index("AND CAST(extract") :]
     assert await routed_after_a_loss(gate, without(guard, "ADVANCE_ROUTED")) == ["lost"]
 
 

@@ -83,6 +83,36 @@ async def test_a_worker_that_waits_for_its_turn_asks_often(
         assert len(pauses) < 20
 
 
+async def test_of_two_workers_that_wait_one_comes_back_for_what_is_new(postgres_url: str) -> None:
+    """It has the turn by then, and the other one need not look. The other comes when that one has routed."""
+    async with AsyncExitStack() as stack:
+        first, second = await TwoWorkers(stack, postgres_url).start(PATIENCE * 100)
+        await soon(asyncio.gather(first.changed(), second.changed()))  # they see the store for the first time
+        log = await stack.enter_async_context(PostgresStore(postgres_url).log())
+        await soon(log.append(delivery("a")))
+
+        waiting = {asyncio.create_task(one.changed()): one for one in (first, second)}
+        (back,), (waits,) = await soon(asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED))
+        assert await keys_for(waiting[waits]) == NOTHING
+        batch = await waiting[back].routing_batch(limit=9, max_bytes=MUCH)
+        assert [one.delivery.key for one in batch.deliveries] == ["a"]
+        await soon(log.append(delivery("b")))
+        await waiting[back].route(batch, [], lease=Lease(B, AFTER), now=NOON)
+        await soon(waits)
+        assert await keys_for(waiting[waits]) == ("b",)
+
+
+async def test_a_worker_that_ends_gives_its_turn_back(postgres_url: str) -> None:
+    """The other one does not have to wait until its patience ends."""
+    async with AsyncExitStack() as stack:
+        first, second = await TwoWorkers(stack, postgres_url).start(PATIENCE * 100, "a")
+        assert await keys_for(first) == ("a",)
+        assert await keys_for(second) == NOTHING
+
+        await first.sign_off(B)
+        assert await keys_for(second) == ("a",)
+
+
 async def test_a_worker_that_routes_nothing_loses_its_turn(postgres_url: str) -> None:
     """The second one takes it when it sees it a second time, and its patience is at its end."""
     async with AsyncExitStack() as stack:

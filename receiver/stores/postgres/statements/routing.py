@@ -4,12 +4,15 @@ from receiver.stores.postgres.statements.log import SYNC_IF_OFF
 from receiver.stores.postgres.statements.moments import MICROS
 from receiver.stores.sql.statements.columns import STORED
 
-# What is behind the mark, who is about to route it, and whether there is anything. The index gives the highest
-# number; for any higher one, a planner without statistics would look at all rows.
+# When the server process started (PostgreSQL manual, System Information Functions): no two servers have the same.
+_SERVER = "CAST(extract(epoch FROM pg_postmaster_start_time()) * 1000000 AS bigint)"
+
+# What is behind the mark, who is about to route it, whether there is anything, and which server says so. The index
+# gives the highest number; for any higher one, a planner without statistics would look at all rows.
 ROUTING = f"""
 SELECT m.value, (SELECT value FROM marks WHERE name = 'routing'),
     coalesce((SELECT max(seq) FROM deliveries), 0) > m.value,
-    EXISTS (SELECT 1 FROM marks WHERE name = 'backfilled'), {MICROS}
+    EXISTS (SELECT 1 FROM marks WHERE name = 'backfilled'), {_SERVER}, {MICROS}
 FROM marks AS m WHERE m.name = 'routed'
 """
 
@@ -27,12 +30,9 @@ UPDATE marks SET value = :taker FROM unsynced WHERE name = 'routing' AND value =
 ANY_BACKFILLED = "SELECT CAST(EXISTS (SELECT 1 FROM marks WHERE name = 'backfilled') AS integer)"
 
 # A standby that took the place of the primary may not have what was read there, and gives its numbers to others.
-ADVANCE_ROUTED = """
+ADVANCE_ROUTED = f"""
 WITH free AS (UPDATE marks SET value = 0 WHERE name = 'routing' AND value <> 0)
-UPDATE marks SET value = :through WHERE name = 'routed' AND value = :after AND NOT EXISTS (
-    SELECT 1 FROM unnest(CAST(:seqs AS bigint[]), CAST(:keys AS text[])) AS b (seq, key)
-    WHERE NOT EXISTS (SELECT 1 FROM deliveries AS d WHERE d.seq = b.seq AND d.key = b.key)
-)
+UPDATE marks SET value = :through WHERE name = 'routed' AND value = :after AND {_SERVER} = :server
 """
 """And let the next worker read what is behind."""
 
