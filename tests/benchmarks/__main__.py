@@ -27,6 +27,7 @@ from tests.benchmarks import (
     traces,
 )
 from tests.benchmarks.queue_rivals import rivals_here
+from tests.benchmarks.queue_workers import RIVALS
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ def _cores_complete(written: dict[str, Any]) -> bool:
 def _postgres_complete(written: dict[str, Any]) -> bool:
     queues = {(one["queue"], one["workers"]) for one in written["handled"]}
     contenders = [(one["contender"], one["processes"]) for one in written["acks"]]
-    expected = {(name, 2) for name in ("ours", "batches", "procrastinate", "pgqueuer", "pgqueuer-64")}
+    expected = {(name, 2) for name in (*postgres.OURS, *RIVALS)}
     return queues == expected and contenders == list(postgres.ACKS)
 
 

@@ -1,5 +1,6 @@
-"""Handlers that do nothing, so that what is measured is everything around them."""
+"""Handlers that do nothing, so that what is measured is everything around them, and one that only waits."""
 
+import asyncio
 from datetime import timedelta
 
 from receiver import Router
@@ -10,6 +11,7 @@ in_threads = Router()
 in_lanes = Router()
 in_one_lane = Router()
 in_batches = Router()
+waiting = Router()
 
 
 @on_loop.on("*", name="benchmark.on_loop")
@@ -35,3 +37,9 @@ async def do_nothing_after_all_before(event: Event) -> None:
 @in_batches.on("*", name="benchmark.in_batches", batch=100, linger=timedelta(milliseconds=50))
 async def do_nothing_with_many(events: list[Event]) -> None:
     """Handle a hundred events at once."""
+
+
+@waiting.on("*", name="benchmark.waiting")
+async def wait(event: Event) -> None:
+    """Take as long as a call of another service, and no processor time."""
+    await asyncio.sleep(0.02)

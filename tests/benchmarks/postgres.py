@@ -5,11 +5,11 @@ programs share the cores of this machine, so the ratios within a round count, no
 
 Acknowledgements: with PostgreSQL and one or two web processes, beside the SQLite store and the bare endpoint. Work:
 deliveries that lie ready are handled by one, two and four workers, with a handler that does nothing, beside
-Procrastinate and PgQueuer with as many workers on the same server. Each has its defaults; Procrastinate would run one
-job at a time, and runs 32 as ours does, and PgQueuer is also measured with batches of 64. All workers run when the work begins, and the
-time is that from the first call of a handler until the last result is in the database. Ours make their work items
-in that time; those of the others lie there before. Afterwards every store must hold what was acknowledged, and
-everything must have been handled once.
+Procrastinate and PgQueuer with as many workers on the same server. Each has its defaults, but Procrastinate runs 32
+jobs at one time, as ours does; PgQueuer is measured with its fastest setting too. All workers run when the work
+begins, and the time is that from the first call of a handler until the last result is in the database. Ours make
+their work items in that time; those of the others lie there before. Afterwards every store must hold what was
+acknowledged, and everything must have been handled once.
 """
 
 import argparse
@@ -39,8 +39,12 @@ SAFE = {"fsync": "on", "synchronous_commit": "on", "shared_buffers": "256MB", "m
 """What a server has that keeps what it acknowledged, and memory as people give it."""
 ACKS = (("bare", 1), ("ours", 1), ("postgres", 1), ("postgres", 2))
 """Contenders and their numbers of web processes; `ours` is the SQLite store."""
-OURS = {"ours": "tests.benchmarks.noop:on_loop", "batches": "tests.benchmarks.noop:in_batches"}
-"""The routers of our workers: a call of the handler for each delivery, and one for a hundred."""
+OURS = {
+    "ours": "tests.benchmarks.noop:on_loop",
+    "batches": "tests.benchmarks.noop:in_batches",
+    "waiting": "tests.benchmarks.noop:waiting",
+}
+"""The routers of our workers: a call for each delivery, a call for a hundred, and a call that waits for 20 ms."""
 _LONGEST_SECONDS = 300
 _POLL_SECONDS = 0.02
 
@@ -59,8 +63,8 @@ SELECT (SELECT value FROM receiver.marks WHERE name = 'routed') < (SELECT max(se
     OR EXISTS (SELECT 1 FROM receiver.work_items WHERE state = 'waiting')
 """
 _HANDLED = "SELECT count(*), count(DISTINCT work_id), min(started_at) / 1e6 FROM receiver.attempts"
-_SHARE = {"procrastinate": 0.1}
-"""Of the deliveries, for a queue that takes ten times as long."""
+_SHARE = {"procrastinate": 0.1, "waiting": 0.2}
+"""Of the deliveries, for what takes so many times as long."""
 _KEPT = "SELECT count(*) FROM receiver.deliveries JOIN receiver.bodies USING (seq)"
 
 
@@ -119,13 +123,14 @@ def work(server: Server, parent: Path, args: argparse.Namespace) -> list[Sample]
 
 def _ours(server: Server, folder: Path, name: str, workers: int, args: argparse.Namespace) -> Sample:
     command = ("-m", "receiver", "work", "--store", server.url, "--handlers", OURS[name])
+    deliveries = _deliveries(name, args)
     with ExitStack() as stack:
         made = ("-m", "receiver", "store", "migrate", "--store", server.url)
         stack.enter_context(running(made, folder, core=None)).communicate()
         processes = [stack.enter_context(running(command, folder, core=None)) for _ in range(workers)]
         _await_ready(folder, workers)
         used = [cpu_seconds(one) for one in processes]
-        _fill(server, args.deliveries, args.size)
+        _fill(server, deliveries, args.size)
         recorded_at = _await_recorded(server, _UNRECORDED)
         used = [cpu_seconds(one) - before for one, before in zip(processes, used, strict=True)]
     with psycopg.connect(server.url) as connection:
@@ -134,9 +139,13 @@ def _ours(server: Server, folder: Path, name: str, workers: int, args: argparse.
     attempts, items, first = row
     return {
         "handled_per_second": items / (recorded_at - float(first)),
-        "worker_cpu_us": sum(used) / args.deliveries * 1e6,
-        "once": attempts == items == args.deliveries,
+        "worker_cpu_us": sum(used) / deliveries * 1e6,
+        "once": attempts == items == deliveries,
     }
+
+
+def _deliveries(name: str, args: argparse.Namespace) -> int:
+    return int(args.deliveries * _SHARE.get(name, 1))
 
 
 def _await_recorded(server: Server, unrecorded: str) -> float:
@@ -167,7 +176,7 @@ def _fill(server: Server, rows: int, size: int) -> None:
 
 def _rival(server: Server, folder: Path, name: str, workers: int, args: argparse.Namespace) -> Sample:
     program = ("-m", "tests.benchmarks.queue_workers", name, server.url)
-    deliveries = int(args.deliveries * _SHARE.get(name, 1))
+    deliveries = _deliveries(name, args)
     with running((*program, "fill", str(deliveries), str(args.size)), folder, core=None) as filling:
         filling.communicate()
     with ExitStack() as stack:
