@@ -19,17 +19,16 @@ more than with a quarter of them. To read so many takes 6 ms longer in a list of
 class PostgresJobRows:
     """Keeps the rows for one worker."""
 
-    def __init__(self, database: PostgresDatabase, *, behind: int = BEHIND) -> None:
+    def __init__(self, database: PostgresDatabase) -> None:
         self._database = database
-        self._behind = behind
         self._summed = 0
 
     def follow(self, connection: PostgresConnection, last_seq: int) -> None:
         """Bring the rows up to a delivery that is stored, or nearer to it, when it is time."""
-        if last_seq - self._summed < self._behind:
+        if last_seq - self._summed < BEHIND:
             return
         self._summed = number(connection, SUMMED, {})  # another worker may have moved it
-        if last_seq - self._summed < self._behind:
+        if last_seq - self._summed < BEHIND:
             return
         through = min(last_seq, self._summed + BEHIND)
         bounds = {"after": self._summed, "through": through}

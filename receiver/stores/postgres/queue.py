@@ -68,6 +68,8 @@ class PostgresQueue(SqlQueue):
             self._awaits_turn = any_new and not self._turn.take(connection, routed=routed, holder=holder)
             if any_new and not self._awaits_turn:
                 found = self.unrouted(connection, after=routed, limit=limit, max_bytes=max_bytes)
+            elif holder and not any_new and self._turn.may_take(holder):
+                self._turn.give_back(connection)  # another worker has routed what this one took it for
             return RoutingBatch(routed, found, any_backfilled, server)
 
         return await self.database.call(read)
@@ -92,9 +94,9 @@ class PostgresQueue(SqlQueue):
         """Do nothing: no machine can tell whether a worker of another one lives."""
 
     async def sign_off(self, worker: WorkerId) -> None:
-        """Show that a worker has ended, and let others route."""
-        await self.database.call(self._turn.give_back)
+        """Show that a worker has ended. Whoever says so is about to route nothing."""
         await super().sign_off(worker)
+        await self.database.call(self._turn.give_back)
 
     async def expire_dead(self, worker: WorkerId, *, steady: datetime) -> Sequence[WorkerId]:
         """Return nobody: of no worker it is certain that it died."""
@@ -104,10 +106,10 @@ class PostgresQueue(SqlQueue):
         """Tell whether there may be something to do. What another worker is about to route is not for this one."""
         *latest, holder = self._clocks.watched(connection, LATEST_CHANGE)
         last, stirred, routed = latest
-        before, any_new = self._seen, (last or 0) > routed
+        before, any_new, waited = self._seen, (last or 0) > routed, self._awaits_turn
         self._awaits_turn = any_new and not self._turn.may_take(holder)
         changed = before is None or stirred != before[1]
-        if not changed and latest != before:
+        if not changed and (latest != before or (waited and any_new)):
             # With the turn: of several workers that ask at a time one comes back, and the others need not look.
             changed = not any_new or self._turn.take(connection, routed=routed, holder=holder)
             self._awaits_turn = not changed

@@ -8,7 +8,8 @@ from receiver.stores.postgres.connection import PostgresConnection
 from receiver.stores.postgres.statements.routing import TAKE_TURN
 
 PATIENCE = timedelta(seconds=1)
-"""How long a worker keeps its turn in which it routes nothing: it may have died, or have no memory for more."""
+"""How long a worker keeps its turn in which it routes nothing: it may have died, have no memory for more, or have
+claimed so much other work that it takes no more."""
 
 
 class RoutingTurn:

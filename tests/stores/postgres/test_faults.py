@@ -13,6 +13,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from receiver.core.claims import Lease
 from receiver.core.deliveries import DeliveryFilter, Receipt
 from receiver.core.ports.log import DeliveryLog
 from receiver.core.types import AppendOutcome
@@ -20,7 +21,7 @@ from receiver.errors import StoreError, StoreRefused
 from receiver.stores.postgres.store import PostgresStore
 from tests.doubles import LONG, NOON, delivery, soon
 from tests.stores.conftest import open_all
-from tests.stores.opened import MUCH, ONE, ended
+from tests.stores.opened import AFTER, MUCH, ONE, B, ended
 from tests.stores.outside import PostgresTables
 from tests.stores.postgres.gate import Gate
 from tests.stores.postgres.programs import installed_programs
@@ -202,6 +203,22 @@ async def test_a_server_that_crashes_and_starts_again_has_what_it_acknowledged(s
         keys = [one.key async for one in reports.deliveries(DeliveryFilter())]
 
     assert keys == [f"{when}-{number}" for number in (2, 1, 0) for when in ("after", "before")]
+
+
+async def test_what_one_server_process_told_is_not_routed_by_the_next(server: Server) -> None:
+    """A standby that took its place may lack some of it. Whoever reads again may route."""
+    store = PostgresStore(server.url)
+    async with store.log() as log, store.queue() as queue:
+        assert await outcome(log, "k") is ACCEPTED
+        before = await queue.routing_batch(limit=9, max_bytes=MUCH)
+        await asyncio.to_thread(server.stop)
+        await asyncio.to_thread(server.start)
+        await accepted_again(log, "after")
+        assert await queue.route(before, [], lease=Lease(B, AFTER), now=NOON) is None
+
+        again = await queue.routing_batch(limit=9, max_bytes=MUCH)
+        assert [one.delivery.key for one in again.deliveries] == ["k", "after"]
+        assert await queue.route(again, [], lease=Lease(B, AFTER), now=NOON) == ()
 
 
 @pytest.mark.parametrize("server", [{"max_connections": "8", "superuser_reserved_connections": "0"}], indirect=True)

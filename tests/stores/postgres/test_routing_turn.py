@@ -113,6 +113,44 @@ async def test_a_worker_that_ends_gives_its_turn_back(postgres_url: str) -> None
         assert await keys_for(second) == ("a",)
 
 
+async def test_a_worker_that_waits_sees_a_turn_that_was_given_back(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It comes back at its next question, though nothing else has changed."""
+    pauses: list[float] = []
+
+    async def note(seconds: float) -> None:
+        pauses.append(seconds)
+
+    async with AsyncExitStack() as stack:
+        first, second = await TwoWorkers(stack, postgres_url).start(PATIENCE * 100, "a")
+        assert await keys_for(first) == ("a",)
+        await second.changed()  # it sees the store for the first time
+        assert await keys_for(second) == NOTHING
+        await first.sign_off(B)
+
+        monkeypatch.setattr(asyncio, "sleep", note)
+        await second.changed()
+        assert len(pauses) == 1
+        assert await keys_for(second) == ("a",)
+
+
+async def test_a_turn_for_what_another_worker_has_routed_is_given_back(postgres_url: str) -> None:
+    """Between its question and its turn the other one may have routed everything."""
+    async with AsyncExitStack() as stack:
+        first, second = await TwoWorkers(stack, postgres_url).start(PATIENCE * 100, "a")
+        batch = await first.routing_batch(limit=1, max_bytes=MUCH)
+        await first.route(batch, [], lease=Lease(B, AFTER), now=NOON)
+        turn = RoutingTurn(PATIENCE * 100)
+        late = PostgresQueue(database_of(second), turn=turn)
+        assert await late.database.call(lambda connection: turn.take(connection, routed=0, holder=0))
+
+        assert await keys_for(late) == NOTHING
+        log = await stack.enter_async_context(PostgresStore(postgres_url).log())
+        await soon(log.append(delivery("b")))
+        assert await keys_for(first) == ("b",)
+
+
 async def test_a_worker_that_routes_nothing_loses_its_turn(postgres_url: str) -> None:
     """The second one takes it when it sees it a second time, and its patience is at its end."""
     async with AsyncExitStack() as stack:
