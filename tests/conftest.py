@@ -51,6 +51,11 @@ _MEMORY, _ENOUGH = Path("/dev/shm"), 2**30
 if os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free >= _ENOUGH:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))
 
+# A worker that finds a niceness keeps it (`receiver.cli.common.giving_way`). With less priority than all the programs
+# of other tests, it would wait long for a processor.
+if os.nice(0) == 0:
+    os.nice(1)
+
 # Each process of pytest-xdist and each program that a test starts would compile everything again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 

@@ -29,7 +29,8 @@ class GroupCommit(Generic[Item, Result]):
 
     Items of one turn of the event loop are one batch. But once `part` items have gathered and one more batch may be
     written, they do not wait for the end of the turn: that pays if `write` begins at once, and returns a future.
-    `look` is to resolve those futures that it can by now; it must not raise.
+    Fewer wait while another batch is written, so that there are not many small ones: each costs a sync. `look` is to
+    resolve those futures that it can by now; it must not raise.
     """
 
     def __init__(
@@ -40,7 +41,7 @@ class GroupCommit(Generic[Item, Result]):
         max_bytes: int = sys.maxsize,
         size_of: Callable[[Item], int] = lambda item: 0,
         at_once: int = 1,
-        part: int = sys.maxsize,
+        part: int | None = None,
         look: Callable[[], None] = nothing_to_see,
     ) -> None:
         self._write = write
@@ -60,7 +61,7 @@ class GroupCommit(Generic[Item, Result]):
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Result] = loop.create_future()
         self._gathered.append((item, future))
-        if len(self._gathered) >= self._part:
+        if self._part is not None and len(self._gathered) >= self._part:
             if not self._may_write():
                 self._look()
             self._write_next()
@@ -81,7 +82,8 @@ class GroupCommit(Generic[Item, Result]):
         self._write_next()
 
     def _may_write(self) -> bool:
-        return len([one for one in self._writing if not one.done()]) < self._at_once
+        written_now = len([one for one in self._writing if not one.done()])
+        return not written_now or (written_now < self._at_once and len(self._gathered) >= (self._part or 1))
 
     def _write_next(self) -> None:
         while self._gathered and self._may_write():

@@ -1,7 +1,6 @@
 """A log that writes in batches: while some are written, the next one gathers."""
 
 import asyncio
-import sys
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import Any
@@ -25,7 +24,7 @@ class GroupedLog:
         max_items: int,
         max_bytes: int,
         at_once: int = 1,
-        part: int = sys.maxsize,
+        part: int | None = None,
         look: Callable[[], None] = nothing_to_see,
     ) -> None:
         self._commits: GroupCommit[LogItem, Any] = GroupCommit(

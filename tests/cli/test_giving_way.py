@@ -47,6 +47,37 @@ def test_what_only_reads_is_known_by_its_arguments(command: str, reads: bool) ->
     assert is_reader(command.split()) is reads
 
 
+@pytest.mark.parametrize(
+    ("command", "before", "added"),
+    [
+        ("work --workers 2", 0, [10]),
+        ("backup copy.db", 0, [10]),
+        ("serve", 0, []),
+        ("events import bundle", 0, []),
+        ("work", 1, []),
+        ("work", -5, []),
+        ("work", 10, []),
+    ],
+)
+def test_workers_and_readers_have_a_lower_priority(
+    monkeypatch: pytest.MonkeyPatch, command: str, before: int, added: list[int]
+) -> None:
+    """Unless somebody has chosen one, or the process that has started this one has it already."""
+    given: list[int] = []
+
+    def nice(increment: int) -> int:
+        given.append(increment)
+        return before + increment
+
+    monkeypatch.setattr(os, "nice", nice)
+    if sys.platform == "linux":
+        monkeypatch.setattr(os, "sched_setscheduler", lambda *_: None)
+
+    give_way(command.split())
+
+    assert [one for one in given if one] == added
+
+
 @on_linux
 @pytest.mark.parametrize(
     ("command", "before", "after"),
@@ -70,6 +101,7 @@ def test_a_system_that_forbids_the_policy_does_not_stop_a_worker(monkeypatch: py
         asked.append(policy)
         raise PermissionError(1, "Operation not permitted")
 
+    monkeypatch.setattr(os, "nice", lambda _: 1)
     monkeypatch.setattr(os, "sched_getscheduler", lambda _: os.SCHED_OTHER)
     monkeypatch.setattr(os, "sched_setscheduler", forbid)
 
@@ -85,6 +117,7 @@ def test_a_system_without_policies_does_not_stop_a_worker(monkeypatch: pytest.Mo
     def have_none(_process: int) -> int:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
 
+    monkeypatch.setattr(os, "nice", lambda _: 1)
     monkeypatch.setattr(os, "sched_getscheduler", have_none)
 
     give_way(["work"])

@@ -298,15 +298,35 @@ async def test_a_part_of_a_turn_is_written_before_the_turn_ends() -> None:
     assert [future.result() for future in futures] == list("ABCDEFG")
 
 
-async def test_the_rest_of_a_turn_is_written_at_its_end() -> None:
-    """It is less than a part, and nobody waits for more."""
+async def test_less_than_a_part_waits_while_a_batch_is_written() -> None:
+    """For more, or for the end of that batch."""
     beside = Beside()
     commits = GroupCommit(beside.write, max_items=10, at_once=2, part=2, look=beside.look)
     for item in "abc":
         commits.submit(item)
+    await turns(5)
+    assert beside.batches == [["a", "b"]]
+
+    commits.submit("d")
+    assert beside.batches == [["a", "b"], ["c", "d"]]
+
+    commits.submit("e")
+    beside.answers += ["AB", "CD"]
+    beside.look()
+    await turns(5)
+    assert beside.batches == [["a", "b"], ["c", "d"], ["e"]]
+
+
+async def test_less_than_a_part_is_written_at_the_end_of_its_turn() -> None:
+    """Nothing else is written, so nobody waits for more."""
+    beside = Beside()
+    commits = GroupCommit(beside.write, max_items=10, at_once=2, part=3, look=beside.look)
+    for item in "ab":
+        commits.submit(item)
+    assert beside.batches == []
     await turns(1)
 
-    assert beside.batches == [["a", "b"], ["c"]]
+    assert beside.batches == [["a", "b"]]
 
 
 async def test_a_write_that_raises_before_it_begins_fails_its_batch() -> None:
