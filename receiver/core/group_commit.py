@@ -29,8 +29,8 @@ class GroupCommit(Generic[Item, Result]):
 
     Items of one turn of the event loop are one batch. But once `part` items have gathered and one more batch may be
     written, they do not wait for the end of the turn: that pays if `write` begins at once, and returns a future.
-    Fewer wait while another batch is written, so that there are not many small ones: each costs a sync. `look` is to
-    resolve those futures that it can by now; it must not raise.
+    Fewer wait while another batch is written, so that there are not many small ones: each costs a sync. `look` is
+    to resolve those futures that it can by now; it must not raise.
     """
 
     def __init__(

@@ -10,17 +10,17 @@ _READERS = frozenset({"events export", "events list", "jobs list", "store copy"}
 _WRITING = frozenset({"--enqueue", "--record"})
 """Options with which `replay` writes."""
 _NICENESS = 10
-"""As much as the command `nice` adds by itself (POSIX, nice). Linux then gives a tenth of the time that another program
-has, while both want the same processor."""
+"""As much as the command `nice` adds by itself (POSIX, nice). While another program wants the same processor, Linux
+then gives a tenth of the time that the other one has."""
 
 
 def give_way(arguments: Sequence[str]) -> None:
     """Take the place behind the endpoint that a command has, also for its threads and its processes.
 
-    Handlers can wait, and the sender of a delivery does not wait for long. So a worker has a lower priority: where
-    all cores are busy, that is worth about 15 % of the acks at 1 KB. And it does not interrupt what runs when it has
-    work again, which is worth about 5 %. Linux calls that SCHED_BATCH (sched(7)); elsewhere there is nothing like it.
-    A priority or a policy that somebody has chosen stays.
+    Stored deliveries can wait, and a sender does not wait for long. So a worker has a lower priority: where all
+    processors are busy, that is worth about 20 % of the acks at 1 KB. It also does not interrupt what runs when it
+    has work again, which is worth about 5 %. Linux calls that SCHED_BATCH (sched(7)); elsewhere there is nothing
+    like it. A priority or a policy that somebody has chosen stays.
     """
     works = arguments[:1] == ["work"]
     if (works or is_reader(arguments)) and os.nice(0) == 0:
