@@ -51,8 +51,8 @@ _MEMORY, _ENOUGH = Path("/dev/shm"), 2**30
 if os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free >= _ENOUGH:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))
 
-# A worker that finds a niceness keeps it (`receiver.cli.common.giving_way`). With less priority than what other tests
-# run, it would wait long for a processor.
+# A worker that finds a niceness keeps it (`receiver.cli.common.giving_way`). It would wait long if
+# what other tests run came first.
 if os.nice(0) == 0:
     os.nice(1)
 
