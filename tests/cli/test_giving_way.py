@@ -50,32 +50,73 @@ def test_what_only_reads_is_known_by_its_arguments(command: str, reads: bool) ->
 @pytest.mark.parametrize(
     ("command", "before", "added"),
     [
-        ("work --workers 2", 0, [10]),
-        ("backup copy.db", 0, [10]),
-        ("serve", 0, []),
-        ("events import bundle", 0, []),
+        ("work --workers 2", 0, [5]),
         ("work", 1, []),
         ("work", -5, []),
-        ("work", 10, []),
+        ("work", 5, []),
+        ("backup copy.db", 0, [10]),
+        ("backup copy.db", 1, [10]),
+        ("serve", 0, []),
+        ("events import bundle", 0, []),
     ],
 )
 def test_workers_and_readers_have_a_lower_priority(
     monkeypatch: pytest.MonkeyPatch, command: str, before: int, added: list[int]
 ) -> None:
-    """Unless somebody has chosen one, or the process that has started this one has it already."""
+    """A worker keeps what somebody has chosen, and what the process that has started it took for it."""
     given: list[int] = []
-
-    def nice(increment: int) -> int:
-        given.append(increment)
-        return before + increment
-
-    monkeypatch.setattr(os, "nice", nice)
-    if sys.platform == "linux":
-        monkeypatch.setattr(os, "sched_setscheduler", lambda *_: None)
+    monkeypatch.setattr(os, "nice", given.append)
+    monkeypatch.setattr(os, "getpriority", lambda *_: before)
+    monkeypatch.setattr(os, "sched_setscheduler", lambda *_: None, raising=False)
 
     give_way(command.split())
 
-    assert [one for one in given if one] == added
+    assert given == added
+
+
+@on_linux
+def test_what_a_worker_starts_has_its_priority() -> None:
+    """Threads and programs."""
+    program = """
+import os, subprocess, sys, threading
+from receiver.cli.common.giving_way import give_way
+
+try:
+    os.setpriority(os.PRIO_PROCESS, 0, 0)
+except PermissionError:  # who may not, and was started with a lower one, cannot try it
+    sys.exit("forbidden")
+give_way(["work"])
+def tell():
+    print(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()), flush=True)
+thread = threading.Thread(target=tell)
+thread.start()
+thread.join()
+subprocess.run([sys.executable, "-c", "import os; print(os.nice(0))"], check=True)
+"""
+
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    if done.stderr == "forbidden\n":
+        pytest.skip("this user may not raise a priority")
+
+    assert done.stdout == "5\n5\n"
+
+
+def test_a_system_that_forbids_a_priority_stops_no_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a sandbox without setpriority(2) does."""
+    asked: list[int] = []
+
+    def forbid(more: int) -> int:
+        asked.append(more)
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(os, "nice", forbid)
+    monkeypatch.setattr(os, "getpriority", lambda *_: 0)
+    monkeypatch.setattr(os, "sched_setscheduler", lambda *_: None, raising=False)
+
+    give_way(["work"])
+    give_way(["jobs", "list"])
+
+    assert asked == [5, 10]
 
 
 @on_linux
@@ -101,7 +142,7 @@ def test_a_system_that_forbids_the_policy_does_not_stop_a_worker(monkeypatch: py
         asked.append(policy)
         raise PermissionError(1, "Operation not permitted")
 
-    monkeypatch.setattr(os, "nice", lambda _: 1)
+    monkeypatch.setattr(os, "nice", lambda _: 5)
     monkeypatch.setattr(os, "sched_getscheduler", lambda _: os.SCHED_OTHER)
     monkeypatch.setattr(os, "sched_setscheduler", forbid)
 
@@ -117,7 +158,7 @@ def test_a_system_without_policies_does_not_stop_a_worker(monkeypatch: pytest.Mo
     def have_none(_process: int) -> int:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
 
-    monkeypatch.setattr(os, "nice", lambda _: 1)
+    monkeypatch.setattr(os, "nice", lambda _: 5)
     monkeypatch.setattr(os, "sched_getscheduler", have_none)
 
     give_way(["work"])

@@ -23,7 +23,8 @@ LOCK_PATIENCE = timedelta(seconds=5)
 """How long a transaction waits for another process that holds the write lock."""
 _SHORT_WAIT, _LONG_WAIT = 0.0003, 0.005
 _SHORT_WAITS = 0.25
-"""Seconds of short waits. No transaction of ours takes longer, so after them another program holds the lock."""
+"""Seconds of short waits. No transaction of ours takes longer, unless no processor is free for it, so after them
+another program holds the lock."""
 
 DAMAGED_STORE = "`receiver restore` puts a backup in its place"
 NOT_A_DATABASE = "it is not a SQLite database"
