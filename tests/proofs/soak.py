@@ -83,7 +83,7 @@ class Soak:
 
 
 async def _files_as_before(pids: Sequence[int], before: Sequence[Use]) -> None:
-    """Return when no process has more open files. A server may note a little later that the load has closed its own."""
+    """Return when no process has more open files. A server may note later that the load has closed a connection."""
 
     def grown() -> list[tuple[Use, Use]]:
         uses = zip(before, map(use_of, pids), strict=True)
