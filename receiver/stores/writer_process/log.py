@@ -14,7 +14,7 @@ _AT_ONCE = 2
 PART = 32
 """So many of the deliveries of one turn go to the writer before the turn ends, so that both processes work. The
 senders of one batch come back together: without this, one process would wait for the other. While it writes, fewer
-wait for more: that is worth 3 % of the acks at 1 KB, and 8 % beside a worker."""
+wait for more: beside a worker that is worth 8 % of the acks at 1 KB."""
 MAX_ITEMS = 512 // _AT_ONCE
 """Deliveries in one batch."""
 MAX_BYTES = 8 * 1024 * 1024 // _AT_ONCE
