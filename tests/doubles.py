@@ -8,14 +8,19 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 from receiver.core.clock import VirtualClock
 from receiver.core.deliveries import Delivery, Receipt
+from receiver.core.group_commit import Then, resolve
+from receiver.core.ports.log import DeliveryLog
 from receiver.core.quarantine import Quarantined
 from receiver.core.types import DeliveryKey, Headers
 from receiver.signals import Signal
 from receiver.stores.memory import MemoryStore
+from receiver.stores.memory.log import append as store_in
+from receiver.web.intake import Admission, Intake
 
 NOON = datetime(2026, 8, 4, 12, tzinfo=UTC)
 SECRET = "example-secret-1"
@@ -134,35 +139,57 @@ class Busy(Executor):
         self._waiting.clear()
 
 
+def appended(log: DeliveryLog, delivery: Delivery) -> asyncio.Future[Receipt]:
+    """Append a delivery, and return a future of its receipt."""
+    future: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
+    log.append(delivery, partial(resolve, future))
+    return future
+
+
+def tell(then: Then[Receipt], stored: asyncio.Future[Receipt]) -> None:
+    """Call `then` with what became of a future."""
+    then(asyncio.CancelledError() if stored.cancelled() else stored.exception() or stored.result())
+
+
+def accepted(
+    taker: Intake, headers: Sequence[tuple[bytes, bytes]], body: bytes, admission: Admission | None = None
+) -> asyncio.Future[Receipt]:
+    """Pass a request to intake, and return a future of what it tells."""
+    future: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
+    admission = admission or taker.admit(dict(headers), None)
+    taker.accept(headers, dict(headers), body, admission, partial(resolve, future))
+    return future
+
+
 class SlowLog:
     """A DeliveryLog that commits to a MemoryStore at once and says so only when `release` is called."""
 
     def __init__(self) -> None:
         self.store = MemoryStore()
-        self.withheld: list[tuple[asyncio.Future[Any], asyncio.Future[Any]]] = []
+        self.withheld: list[tuple[asyncio.Future[Any], Any]] = []
 
-    def _withhold(self, committed: asyncio.Future[Any]) -> asyncio.Future[Any]:
+    def _withhold(self, committed: Any) -> asyncio.Future[Any]:
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self.withheld.append((future, committed))
         return future
 
-    def append(self, delivery: Delivery) -> asyncio.Future[Receipt]:
+    def append(self, delivery: Delivery, then: Then[Receipt]) -> None:
         """Commit."""
-        return self._withhold(self.store.append(delivery))
+        self._withhold(store_in(self.store.state, delivery)).add_done_callback(partial(tell, then))
 
     def quarantine(self, request: Quarantined) -> asyncio.Future[None]:
         """Commit."""
-        return self._withhold(self.store.quarantine(request))
+        return self._withhold(self.store.quarantine(request).result())
 
     def probe(self, now: datetime, size: int = 0) -> asyncio.Future[None]:
         """Commit."""
-        return self._withhold(self.store.probe(now, size))
+        return self._withhold(self.store.probe(now, size).result())
 
     def release(self, error: BaseException | None = None) -> None:
         """Resolve every future, or let it fail."""
         for future, committed in self.withheld:
             if error is None:
-                future.set_result(committed.result())
+                future.set_result(committed)
             elif isinstance(error, asyncio.CancelledError):
                 future.cancel()
             else:
@@ -185,9 +212,9 @@ class BrokenLog:
         future.set_exception(self._error)
         return future
 
-    def append(self, delivery: Delivery) -> asyncio.Future[Receipt]:
+    def append(self, delivery: Delivery, then: Then[Receipt]) -> None:
         """Fail."""
-        return self._fail()
+        self._fail().add_done_callback(partial(tell, then))
 
     def quarantine(self, request: Quarantined) -> asyncio.Future[None]:
         """Fail."""

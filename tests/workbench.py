@@ -18,7 +18,7 @@ from receiver.stores.memory import MemoryStore
 from receiver.worker.limits import MAX_BYTES, WorkerLimits
 from receiver.worker.runner import Runner
 from receiver.worker.worker import Worker
-from tests.doubles import NOON, Inline, pass_time, soon, turns
+from tests.doubles import NOON, Inline, appended, pass_time, soon, turns
 
 SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
 
@@ -74,8 +74,7 @@ class Workbench:
 
     async def add(self, *deliveries: Delivery) -> None:
         """Store deliveries and let everything happen that follows from it."""
-        for one in deliveries:
-            await self.store.append(one)
+        await asyncio.gather(*[appended(self.store, one) for one in deliveries])
         await self.after(timedelta(0))
 
     async def after(self, duration: timedelta) -> None:

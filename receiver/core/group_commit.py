@@ -3,7 +3,8 @@
 import asyncio
 import sys
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from contextvars import Context, copy_context
 from functools import partial
 from typing import Generic, TypeVar
 
@@ -12,7 +13,9 @@ from receiver.core.batching import BatchSize
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-Gathered = tuple[Item, asyncio.Future[Result]]
+Then = Callable[[Result | BaseException], None]
+"""Takes the result of an item, or the error with which it has failed."""
+Gathered = tuple[Item, Context, Then[Result]]
 
 
 def nothing_to_see() -> None:
@@ -20,7 +23,7 @@ def nothing_to_see() -> None:
 
 
 class GroupCommit(Generic[Item, Result]):
-    """Gives what has gathered to `write`, and then resolves the future of each item.
+    """Gives what has gathered to `write`, and then each item its result.
 
     At most `at_once` batches are written at a time; `write` is called in their order. It returns one result for
     each item, in order. A result that is an exception fails its item alone. When it raises, the items of that batch
@@ -58,17 +61,23 @@ class GroupCommit(Generic[Item, Result]):
 
     def submit(self, item: Item) -> asyncio.Future[Result]:
         """Put an item into the next batch. It stays there even if the future is cancelled."""
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[Result] = loop.create_future()
-        self._gathered.append((item, future))
+        future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+        self.submit_then(item, partial(resolve, future))
+        return future
+
+    def submit_then(self, item: Item, then: Then[Result]) -> None:
+        """Put an item into the next batch, and call `then` once in the present context: a future takes longer.
+
+        It gets a CancelledError if writing is cancelled, as when the event loop ends.
+        """
+        self._gathered.append((item, copy_context(), then))
         if self._part is not None and len(self._gathered) >= self._part:
             if not self._may_write():
                 self._look()
             self._write_next()
         elif not self._end_is_due and self._may_write():
             self._end_is_due = True
-            loop.call_soon(self._end_turn)
-        return future
+            asyncio.get_running_loop().call_soon(self._end_turn)
 
     async def aclose(self) -> None:
         """Return when every submitted item was written or has failed."""
@@ -88,7 +97,7 @@ class GroupCommit(Generic[Item, Result]):
     def _write_next(self) -> None:
         while self._gathered and self._may_write():
             batch = self._next_batch()
-            writing = self._begin([item for item, _ in batch])
+            writing = self._begin([item for item, *_ in batch])
             self._writing.append(writing)
             writing.add_done_callback(partial(self._written, batch))
 
@@ -103,22 +112,17 @@ class GroupCommit(Generic[Item, Result]):
     def _written(self, batch: list[Gathered[Item, Result]], writing: asyncio.Future[Sequence[Result]]) -> None:
         self._writing.remove(writing)
         try:
-            results = writing.result()
+            results: Sequence[Result | BaseException] = writing.result()
             if len(results) != len(batch):
                 raise RuntimeError(f"{len(results)} results for {len(batch)} items")
         except Exception as exc:
-            _fail(batch, exc)
+            results = [exc] * len(batch)
         except BaseException:  # the event loop ends
-            _cancel(batch)
-            _cancel(self._gathered)
+            batch += self._gathered
             self._gathered.clear()
-        else:
-            for one, result in zip(batch, results, strict=True):
-                if isinstance(result, Exception):
-                    _fail([one], result)
-                elif not one[1].done():
-                    one[1].set_result(result)
-        self._write_next()
+            results = [asyncio.CancelledError()] * len(batch)
+        self._write_next()  # first: the writer need not wait until the results are taken
+        _tell(batch, results)
 
     def _next_batch(self) -> list[Gathered[Item, Result]]:
         taken = BatchSize(self._max_items, self._max_bytes)
@@ -128,14 +132,25 @@ class GroupCommit(Generic[Item, Result]):
         return batch
 
 
-def _fail(batch: Sequence[Gathered[Item, Result]], exc: Exception) -> None:
-    for _, future in batch:
-        if not future.done():
-            future.set_exception(exc)
-            # The waiter may have left already. Reading the exception keeps asyncio from reporting it.
-            future.exception()
+def _tell(batch: Sequence[Gathered[Item, Result]], results: Sequence[Result | BaseException]) -> None:
+    for (_, context, then), result in zip(batch, results, strict=True):
+        try:
+            context.run(then, result)
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as exc:  # the others get theirs all the same
+            report = {"message": "a result was not taken", "exception": exc}
+            asyncio.get_running_loop().call_exception_handler(report)
 
 
-def _cancel(items: Iterable[Gathered[Item, Result]]) -> None:
-    for _, future in items:
+def resolve(future: asyncio.Future[Result], result: Result | BaseException) -> None:
+    """Resolve a future by a result or an error, unless it is done. Nobody has to wait for it."""
+    if future.done():
+        return
+    if isinstance(result, asyncio.CancelledError):
         future.cancel()
+    elif isinstance(result, BaseException):
+        future.set_exception(result)
+        future.exception()  # asyncio reports an exception that nobody has read
+    else:
+        future.set_result(result)

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from receiver.core.deliveries import Delivery, Receipt
-from receiver.core.group_commit import GroupCommit, nothing_to_see
+from receiver.core.group_commit import GroupCommit, Then, nothing_to_see
 from receiver.core.ports.log import LogItem, Probe, size_of
 from receiver.core.quarantine import Quarantined
 
@@ -37,9 +37,9 @@ class GroupedLog:
             look=look,
         )
 
-    def append(self, delivery: Delivery) -> asyncio.Future[Receipt]:
-        """Store a delivery unless its key is stored."""
-        return self._commits.submit(delivery)
+    def append(self, delivery: Delivery, then: Then[Receipt]) -> None:
+        """Store a delivery unless its key is stored, and call `then`."""
+        self._commits.submit_then(delivery, then)
 
     def quarantine(self, request: Quarantined) -> asyncio.Future[None]:
         """Keep a refused request."""

@@ -37,10 +37,10 @@ class DirectProtocol(BoundedProtocol):
         """Return the endpoint of a path. The server sets it."""
         return None
 
-    def data_received(self, data: bytes) -> None:
-        """Feed the parser, and start the read time-out if the body is not complete."""
-        super().data_received(data)
-        if not self._complete and isinstance(self.cycle, DirectCycle) and self.cycle.reception is not None:
+    def wait_for_rest(self) -> None:
+        """Start the read time-out of the body too."""
+        super().wait_for_rest()
+        if isinstance(self.cycle, DirectCycle) and self.cycle.reception is not None:
             self.cycle.reception.wait_for_body()
 
     def on_message_begin(self) -> None:

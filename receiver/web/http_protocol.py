@@ -43,6 +43,7 @@ _FAULT = (
     b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nretry-after: %d\r\nconnection: close\r\n\r\n"
     % RETRY_AFTER_SECONDS
 )
+_INVALID = "Invalid HTTP request received."
 
 
 class JoiningTransport:
@@ -83,12 +84,18 @@ class JoiningTransport:
         """Close when everything is written. Wait a short time for the rest of the request."""
         self._flush()
         if self._protocol.is_between_requests or self.is_closing() or not self._transport.can_write_eof():
-            self._transport.close()
+            self._end()
             return
         self.lingers = True
         self._transport.write_eof()
         self._transport.resume_reading()
-        self._loop.call_later(_LINGER_SECONDS, self._transport.close)
+        self._loop.call_later(_LINGER_SECONDS, self._end)
+
+    def _end(self) -> None:
+        """Close. A client that does not read its answers has some time for it; asyncio would wait for ever."""
+        self._transport.close()
+        if self._transport.get_write_buffer_size():
+            self._loop.call_later(self._protocol.seconds_for_client, self._transport.abort)
 
     def is_closing(self) -> bool:
         """Tell whether writes are no longer possible."""
@@ -101,39 +108,6 @@ class JoiningTransport:
         if self._parts and not self._transport.is_closing():  # uvloop raises RuntimeError if the client reset it
             self._transport.write(b"".join(self._parts))
         self._parts.clear()
-
-
-class _RequestParser(httptools.HttpRequestParser):
-    """A parser that also reads the body of a request that offers another protocol (Upgrade), as some proxies do.
-
-    httptools reads the bytes after the headers as the other protocol (parser.pyx, cb_on_headers_complete). A server
-    may ignore the offer (RFC 9110, section 7.8). So a new parser gets the headers without the offer, and then the
-    rest of the request.
-    """
-
-    def __init__(self, protocol: "BoundedProtocol") -> None:
-        super().__init__(protocol)
-        self._protocol = protocol
-        self.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn does
-
-    def feed_data(self, data: bytes) -> None:  # type: ignore[override]  # asyncio passes only bytes
-        """Parse the bytes and call the protocol's methods."""
-        try:
-            super().feed_data(data)
-            return
-        except httptools.HttpParserUpgrade as stop:
-            if self._protocol.offered is None:
-                raise  # CONNECT, which this server does not support
-            (offset,) = stop.args
-        except httptools.HttpParserCallbackError as wrapper:
-            error = wrapper.__context__
-            if error is None or isinstance(error, httptools.HttpParserError | UnicodeDecodeError):
-                raise  # the path is not valid
-            raise error from None  # a fault of ours; uvicorn would answer 400 and so blame the client
-        if not self._protocol.transport.is_closing():
-            head = self._protocol.head_without_offer()
-            self._protocol.parser = _RequestParser(self._protocol)
-            self._protocol.parser.feed_data(head + data[offset:])
 
 
 def _size_of_head(url: bytes, headers: Iterable[tuple[bytes, bytes]]) -> int:
@@ -177,7 +151,6 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.parser = _RequestParser(self)
         self._served = self.app
         self.idle: Deadlines[BoundedProtocol] = vars(self.server_state).setdefault(
             "idle", Deadlines(self.timeout_keep_alive, _close)
@@ -218,24 +191,54 @@ class BoundedProtocol(HttpToolsProtocol):
         if self.joining.lingers:
             return
         self.idle.discard(self)
-        if self._complete and not self.flow.write_paused:
+        if self._timer is not None and self._complete and not self.flow.write_paused:
             self._stop_timer()  # a new request has its full time
         self._fed = len(data)
         self._unframed += self._fed
         self._complete = False
+        self._unset_keepalive_if_required()
         try:
-            super().data_received(data)
+            self._parse(data)
+        except (httptools.HttpParserError, UnicodeDecodeError):
+            self.logger.warning(_INVALID)
+            self.send_400_response(_INVALID)
         except Exception as exc:
             self._refuse_for_fault(exc)
             return
         if self._complete:
-            if not self.flow.write_paused:
+            if self._timer is not None and not self.flow.write_paused:
                 self._stop_timer()
         elif self._unframed > MAX_UNFRAMED_BYTES or self._has_too_many_lines():
             self._stop_timer()
             self.transport.abort()
-        elif self._timer is None:
+        else:
+            self.wait_for_rest()
+
+    def wait_for_rest(self) -> None:
+        """Start the timer of an incomplete request, unless it runs."""
+        if self._timer is None:
             self._start_timer()
+
+    def _parse(self, data: bytes) -> None:
+        """Parse the bytes, which calls the methods below. An error of theirs is raised as it is.
+
+        This also reads the body of a request that offers another protocol (Upgrade), as some proxies do. httptools
+        reads the bytes after the headers as the other protocol (parser.pyx, cb_on_headers_complete). A server may
+        ignore the offer (RFC 9110, section 7.8). So a new parser gets the headers without the offer, and then the
+        rest of the request.
+        """
+        try:
+            self.parser.feed_data(data)
+            return
+        except httptools.HttpParserUpgrade as stop:
+            (offset,) = stop.args
+        except httptools.HttpParserCallbackError as wrapper:
+            raise wrapper.__context__ or wrapper from None
+        if self.offered is not None and not self.transport.is_closing():  # else CONNECT, which has no body
+            head = self.head_without_offer()
+            self.parser = httptools.HttpRequestParser(self)
+            self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn does
+            self._parse(head + data[offset:])
 
     def on_message_begin(self) -> None:
         """Note that a request begins. It may be in the same piece as the end of the one before."""
@@ -252,7 +255,7 @@ class BoundedProtocol(HttpToolsProtocol):
         """Note that all headers have arrived, and whether they are too large."""
         self._in_head = False
         # What has arrived with the head may be a body, or a request before it, so more is nearly always no fault.
-        may_be = max(self._unframed, self._fed) > MAX_UNFRAMED_BYTES or self.offered is not None
+        may_be = self._unframed > MAX_UNFRAMED_BYTES or self._fed > MAX_UNFRAMED_BYTES or self.offered is not None
         self.head_is_too_large = len(self.headers) > MAX_HEADERS or (
             may_be and _size_of_head(self.url, self.headers) > MAX_UNFRAMED_BYTES
         )
@@ -278,6 +281,11 @@ class BoundedProtocol(HttpToolsProtocol):
         lines = [b"%b %b HTTP/%b" % (self.parser.get_method(), self.url, version)]
         lines += [b"%b: %b" % header for header in self.headers if header[0] != b"upgrade"]
         return b"\r\n".join([*lines, b"", b""])
+
+    @property
+    def seconds_for_client(self) -> float:
+        """How long a client may take to send a request, and to read its answers."""
+        return self.read_seconds + _MARGIN_SECONDS
 
     def pause_writing(self) -> None:
         """Start the timer: a client that does not read its answers gets as much time as one that does not send."""
@@ -359,7 +367,7 @@ class BoundedProtocol(HttpToolsProtocol):
         return len(self.connections) > self.most_connections or len(self.tasks) >= self.most_connections
 
     def _start_timer(self) -> None:
-        self._timer = self.loop.call_later(self.read_seconds + _MARGIN_SECONDS, self.transport.abort)
+        self._timer = self.loop.call_later(self.seconds_for_client, self.transport.abort)
 
     def _stop_timer(self) -> None:
         if self._timer is not None:

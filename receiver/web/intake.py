@@ -4,10 +4,10 @@ import asyncio
 import base64
 import functools
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from receiver.core.clock import Clock
 from receiver.core.deliveries import Delivery, Receipt
@@ -37,14 +37,8 @@ _SHORTEST_FORM = 4
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 
 _PER_REQUEST = 4096
-"""Bytes that a request needs besides its body: for its headers, its task and its place in the queue."""
+"""Bytes that a request needs besides its body: for its headers and its place in the queue."""
 _LONG_BODY = 256 * 1024
-
-
-def _retrieve_exception(stored: asyncio.Future[Receipt]) -> None:
-    """Retrieve the exception, or asyncio logs it if the request has been answered before."""
-    if not stored.cancelled():
-        stored.exception()
 
 
 class Authenticator:
@@ -171,7 +165,7 @@ class Admission:
         self._budget.take(size)
         self._held += size
 
-    def release(self, _: object = None) -> None:
+    def release(self) -> None:
         """Give all bytes back. A second call changes nothing."""
         self._budget.give(self._held)
         self._held = 0
@@ -218,23 +212,23 @@ class Intake:
         headers: Mapping[bytes, bytes],
         body: bytes,
         admission: Admission,
-        then: Stored = _retrieve_exception,
-    ) -> asyncio.Future[Receipt]:
-        """Pass an authentic body to the store, and call `then` with the future at its end.
+        then: Stored,
+    ) -> None:
+        """Pass an authentic body to the store, and call `then` at the end.
 
-        The future resolves when the delivery is durable, and fails with StoreError. A body without an envelope is
-        put in quarantine; when that is durable, the future fails with Malformed. The admission is released when the
-        store has finished with the body, even if the sender no longer waits. A thread examines long bodies one at a
-        time: other deliveries do not wait for them, and only one of them needs memory for that at a time.
+        It gets the receipt when the delivery is durable, or StoreError. A body without an envelope is put in
+        quarantine; when that is durable, it gets Malformed. The admission is released when the store has finished
+        with the body, even if the sender no longer waits. A thread examines long bodies one at a time: other
+        deliveries do not wait for them, and only one of them needs memory for that at a time.
         """
         now = self._clock.now()
-        if len(body) > _LONG_BODY:
-            examine = functools.partial(self._examine, raw_headers, headers, body, now)
-            stored = asyncio.ensure_future(self._accept_long(examine, admission))
-            stored.add_done_callback(then)
-            return stored
         try:
-            return self._store(self._examine(raw_headers, headers, body, now), admission, then)
+            if len(body) > _LONG_BODY:
+                examine = functools.partial(self._examine, raw_headers, headers, body, now)
+                examining = asyncio.get_running_loop().run_in_executor(self._thread, examine)
+                examining.add_done_callback(functools.partial(self._examined, admission, then))
+            else:
+                self._store(self._examine(raw_headers, headers, body, now), admission, then)
         except BaseException:
             admission.release()
             raise
@@ -245,14 +239,14 @@ class Intake:
         for rate in (self._line_rate, self.refusal_rate, self.fault_rate):
             rate.flush()
 
-    async def _accept_long(self, examine: Callable[[], Delivery | Quarantined], admission: Admission) -> Receipt:
+    def _examined(
+        self, admission: Admission, then: Stored, examining: asyncio.Future[Delivery | Quarantined]
+    ) -> None:
         try:
-            examined = await asyncio.get_running_loop().run_in_executor(self._thread, examine)
-            stored = self._store(examined, admission, _retrieve_exception)
-        except BaseException:
+            self._store(examining.result(), admission, then)
+        except (Exception, asyncio.CancelledError) as exc:
             admission.release()
-            raise
-        return await asyncio.shield(stored)
+            then(exc)
 
     def _examine(
         self,
@@ -269,39 +263,39 @@ class Intake:
         except Malformed as refusal:
             return Quarantined(now, refusal.code, str(refusal), None, masked, body)
 
-    def _store(
-        self,
-        examined: Delivery | Quarantined,
-        admission: Admission,
-        then: Stored,
-    ) -> asyncio.Future[Receipt]:
+    def _store(self, examined: Delivery | Quarantined, admission: Admission, then: Stored) -> None:
         if isinstance(examined, Quarantined):
             written = self._log.quarantine(examined)
-            written.add_done_callback(admission.release)
-            written.add_done_callback(functools.partial(self._count_quarantined, len(examined.body)))
-            refused: asyncio.Future[Receipt] = asyncio.ensure_future(_refuse(written, Malformed(examined.detail)))
-            refused.add_done_callback(then)
-            return refused
+            written.add_done_callback(functools.partial(self._settle_refused, examined, admission, then))
+            return
         if self._traces is not None:
             examined, then = self._traces.follow(examined, then)
-        appended = self._log.append(examined)
-        # One callback for all: each is a turn of the event loop for itself.
-        appended.add_done_callback(functools.partial(self._settle, examined, admission, then))
-        return appended
+        self._log.append(examined, functools.partial(self._settle, examined, admission, then))
 
     def _settle(
-        self,
-        delivery: Delivery,
-        admission: Admission,
-        then: Stored,
-        appended: asyncio.Future[Receipt],
+        self, delivery: Delivery, admission: Admission, then: Stored, receipt: Receipt | BaseException
     ) -> None:
         admission.release()
         try:
-            if self._note_written(len(delivery.body), appended):
-                _report(delivery, appended.result().outcome, self._line_rate)
+            if isinstance(receipt, BaseException):
+                self._note_failed(len(delivery.body))
+            else:
+                self._note_written(len(delivery.body))
+                _report(delivery, receipt.outcome, self._line_rate)
         finally:
-            then(appended)
+            then(receipt)
+
+    def _settle_refused(
+        self, request: Quarantined, admission: Admission, then: Stored, written: asyncio.Future[None]
+    ) -> None:
+        admission.release()
+        error = asyncio.CancelledError() if written.cancelled() else written.exception()
+        if error is None:
+            self.quarantined += 1
+            self._note_written(len(request.body))
+        else:
+            self._note_failed(len(request.body))
+        then(error or Malformed(request.detail))
 
     def emit_refused(self, status: int, reason: str, detail: str) -> None:
         """Notify subscribers of a request that is answered with this status and not acknowledged."""
@@ -330,19 +324,15 @@ class Intake:
         if self._refusals == refusals:
             self._refused_bytes = 0
 
-    def _note_written(self, size: int, written: asyncio.Future[Any]) -> bool:
-        """Note for `probe` whether a body of this size was written, and return it."""
-        if not written.cancelled() and written.exception() is None:
-            if size >= self._refused_bytes:
-                self._refused_bytes = 0
-            return True
+    def _note_written(self, size: int) -> None:
+        """Note for `probe` that a body of this size was written."""
+        if size >= self._refused_bytes:
+            self._refused_bytes = 0
+
+    def _note_failed(self, size: int) -> None:
+        """Note for `probe` that a body of this size was not written."""
         self._refused_bytes = max(self._refused_bytes, size)
         self._refusals += 1
-        return False
-
-    def _count_quarantined(self, size: int, written: asyncio.Future[None]) -> None:
-        if self._note_written(size, written):
-            self.quarantined += 1
 
 
 def _report(delivery: Delivery, outcome: AppendOutcome, line_rate: LineRate) -> None:
@@ -389,11 +379,6 @@ def _emit(delivery: Delivery, outcome: AppendOutcome) -> None:
                 conflict=outcome is AppendOutcome.CONFLICT,
             )
         )
-
-
-async def _refuse(written: asyncio.Future[None], refusal: Malformed) -> NoReturn:
-    await written
-    raise refusal
 
 
 def _too_large(limit: int) -> NoReturn:

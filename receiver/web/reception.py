@@ -149,16 +149,14 @@ class Reception:
         else:
             self._parts.append(bytearray(chunk))
 
-    def _stored(self, pending: asyncio.Future[Receipt]) -> None:
-        if pending.cancelled():
+    def _stored(self, receipt: Receipt | BaseException) -> None:
+        if isinstance(receipt, asyncio.CancelledError):
             self.fail(StoreError("the store was closed before it committed"))
-            return
-        error = pending.exception()
-        if error is not None:
-            self.fail(error)
+        elif isinstance(receipt, BaseException):
+            self.fail(receipt)
         elif not self.done:
             self._end()
-            self._reply(acknowledged(pending.result()))
+            self._reply(acknowledged(receipt))
 
     def _sender(self) -> Mapping[str, str]:
         return sender_fields(self._client, self._target, self._headers)

@@ -42,8 +42,7 @@ def reply(status: int, content: dict[str, str], *headers: tuple[bytes, bytes]) -
 def _reply(
     status: int, body: bytes, *headers: tuple[bytes, bytes], content_type: bytes = b"application/json"
 ) -> Reply:
-    framing = ((b"content-type", content_type), (b"content-length", b"%d" % len(body)))
-    return Reply(status, (*framing, *headers), body)
+    return Reply(status, ((b"content-type", content_type), (b"content-length", b"%d" % len(body)), *headers), body)
 
 
 def acknowledged(receipt: Receipt) -> Reply:

@@ -32,7 +32,7 @@ from receiver.worker.attempts import Claimed
 from receiver.worker.runner import Runner
 from receiver.worker.traced import TracedRunner
 from tests.benchmarks.report import say, table, write_json
-from tests.doubles import body_of, delivery
+from tests.doubles import accepted, body_of, delivery
 
 _NAME = HandlerName("benchmark")
 
@@ -57,10 +57,9 @@ async def deliveries(kind: str, count: int) -> float:
     intake = Intake(log, gate, clock, max_body=2**20, max_in_flight=2**30, traces=traces)
     headers = [(b"content-type", b"application/json"), (b"host", b"localhost"), (b"user-agent", b"undici")]
     bodies = [body_of(webhookId=f"w-{number}", data=[{"markdown": "x" * 1800}]) for number in range(count)]
-    named = dict(headers)
     began = time.process_time()
     for body in bodies:
-        await intake.accept(headers, named, body, intake.admit(named, len(body)))
+        await accepted(intake, headers, body)
     used = time.process_time() - began
     intake.close()
     return used / count

@@ -28,7 +28,7 @@ from receiver.core.types import (
 )
 from receiver.core.work import Attempt, Hold, NewWork, WorkFilter, WorkSummary
 from receiver.stores import open_store
-from tests.doubles import LONG
+from tests.doubles import LONG, appended
 from tests.process import warm
 
 NOON = datetime(2026, 8, 4, 12, tzinfo=UTC)
@@ -86,7 +86,7 @@ class Filling:
             await self.controls.switch(handler, HandlerSwitch.DISABLED)
         first = self._items + 1
         numbers = range(first, first + count)
-        await asyncio.gather(*[self.log.append(delivery(key.format(number), **changes)) for number in numbers])
+        await asyncio.gather(*[appended(self.log, delivery(key.format(number), **changes)) for number in numbers])
         hold = Hold(NOON + timedelta(minutes=1), NOON + timedelta(hours=1)) if state is HELD else None
         claim = state in (RUNNING, *_ENDED)
         batch = await self.queue.routing_batch(limit=count, max_bytes=10**9)

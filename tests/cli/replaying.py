@@ -13,6 +13,7 @@ from receiver.cli.main import receiver, run
 from receiver.core.deliveries import Delivery
 from receiver.stores import open_store
 from tests.cli.kept import STORE, delivery
+from tests.doubles import appended
 
 HANDLED = Path("handled")
 NOTE = """
@@ -81,7 +82,7 @@ def keep(*deliveries: Delivery, store: str = STORE) -> None:
 
     async def append() -> None:
         async with open_store(store).log() as log:
-            await asyncio.gather(*[log.append(one) for one in deliveries])
+            await asyncio.gather(*[appended(log, one) for one in deliveries])
 
     asyncio.run(append())
 

@@ -13,6 +13,7 @@ from receiver.core.deliveries import DeliveryFilter, StoredDelivery
 from receiver.core.types import Origin
 from receiver.stores import open_store
 from tests.cli.kept import STORE, fill, on_a_terminal
+from tests.doubles import appended
 from tests.replay.backfill.world import JOB, Service, crawl, document, sent
 from tests.service.client.calling import KEY
 from tests.service.client.stub import Connection, Stub, serving
@@ -51,7 +52,7 @@ def one_page(stub: Stub) -> None:
     """Only the first page has arrived."""
 
     async def add(store: Any) -> None:
-        await store.log.append(sent("crawl.page", "w1", [document(1)]))
+        await appended(store.log, sent("crawl.page", "w1", [document(1)]))
 
     fill(add)
 
@@ -129,7 +130,7 @@ def test_since_compares_all_jobs_from_that_time_on(service: Service, capsys: pyt
 
     async def add(store: Any) -> None:
         other = sent("crawl.page", "w9", [document(9)])
-        await store.log.append(other._replace(job_id="other"))
+        await appended(store.log, other._replace(job_id="other"))
 
     fill(add)
 

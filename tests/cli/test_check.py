@@ -20,7 +20,7 @@ from receiver.core.workers import WorkerSign
 from receiver.errors import StoreError
 from receiver.stores import open_store
 from receiver.stores.sqlite.statements import search
-from tests.doubles import delivery
+from tests.doubles import appended, delivery
 
 MUCH = 10**9
 HANDLERS = """
@@ -160,7 +160,7 @@ async def indexed(key: str, *, index: bool = True) -> None:
     """Store a delivery, and take it in or not."""
     store = open_store("sqlite:///receiver.db")
     async with store.log() as log, store.search() as words:
-        await log.append(delivery(key))
+        await appended(log, delivery(key))
         if index:
             await words.index(limit=9, max_bytes=MUCH)
 
@@ -328,7 +328,7 @@ def test_it_tests_a_write_of_the_usual_size(
     async def store() -> None:
         async with open_store("sqlite:///receiver.db").log() as log:
             for number, size in enumerate(sizes):
-                await log.append(delivery(str(number), body=b"x" * size))
+                await appended(log, delivery(str(number), body=b"x" * size))
 
     asyncio.run(store())
     tried = list[int]()

@@ -7,6 +7,7 @@ import pytest
 
 from receiver.cli.main import receiver, run
 from tests.cli.kept import Filling, delivery, fill, on_a_terminal
+from tests.doubles import appended
 
 pytestmark = pytest.mark.usefixtures("configured")
 
@@ -31,7 +32,7 @@ def drifted(configured: None) -> None:
         }
         for minutes, (key, body) in enumerate(bodies.items()):
             kind = json.loads(body)["type"].replace("\x1b", "\\x1b")
-            await store.log.append(delivery(key, minutes, type=kind, body=body))
+            await appended(store.log, delivery(key, minutes, type=kind, body=body))
 
     fill(run_all)
 
@@ -109,7 +110,7 @@ def test_on_a_terminal_it_is_a_table(columns: int) -> None:
 
 def test_a_body_that_cannot_be_read_is_counted(capsys: pytest.CaptureFixture[str]) -> None:
     """The command goes on."""
-    fill(lambda store: store.log.append(delivery("bad", body=b"{")))
+    fill(lambda store: appended(store.log, delivery("bad", body=b"{")))
 
     assert run(receiver.main, ["drift"]) == 0
     assert capsys.readouterr().err == "1 event read; 1 could not be read; no drift\n"

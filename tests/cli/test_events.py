@@ -34,6 +34,7 @@ from tests.cli.kept import (
     made,
     on_a_terminal,
 )
+from tests.doubles import appended
 
 TITLES = ["received", "type", "id", "job_id", "state", "reported", "duplicates", "size", "subject"]
 NOT_ROUTED = "new: not routed yet, no worker has looked for its handlers since it came"
@@ -43,7 +44,7 @@ pytestmark = pytest.mark.usefixtures("configured")
 async def stored(*deliveries: Delivery) -> None:
     async with open_store(STORE).log() as log:
         for one in deliveries:
-            await log.append(one)
+            await appended(log, one)
 
 
 @pytest.fixture

@@ -30,6 +30,7 @@ from tests.cli.kept import (
     made,
     on_a_terminal,
 )
+from tests.doubles import appended
 from tests.process.harness import Deployment, Program, until
 
 pytestmark = pytest.mark.usefixtures("configured")
@@ -462,7 +463,7 @@ async def test_a_worker_reports_waiting_work_of_removed_handlers_once(deployment
 
     async with working(deployment) as program:
         line = await program.line("work_without_handler")
-        await filled(lambda store: store.log.append(delivery("last")))
+        await filled(lambda store: appended(store.log, delivery("last")))
         await until(lambda: (deployment.folder / "handled").exists(), "the handler to run")
 
     assert "waiting={'gone': 3, 'handlers.old.index': 20}" in line
@@ -476,7 +477,7 @@ async def test_pausing_and_resuming_reach_a_worker_in_another_process(deployment
     assert deployment.run("handlers", "pause", SAVE).code == 0
 
     async with working(deployment):
-        await filled(lambda store: store.log.append(delivery("new-1")))
+        await filled(lambda store: appended(store.log, delivery("new-1")))
         await until(lambda: work(deployment) == ["done", "waiting"], "the delivery to be routed")
     async with working(deployment):
         paused = deployment.run("handlers", "pause", SAVE)
@@ -493,7 +494,7 @@ async def test_disable_skips_waiting_and_new_work(deployment: Deployment) -> Non
     async with working(deployment):
         assert deployment.run("handlers", "disable", SAVE, "--yes").code == 0
         await until(lambda: work(deployment) == ["skipped"], "what waited to be skipped")
-        await filled(lambda store: store.log.append(delivery("new-1")))
+        await filled(lambda store: appended(store.log, delivery("new-1")))
         await until(lambda: work(deployment) == ["skipped"] * 2, "what comes to be skipped")
         assert "runs 2 skipped items" in deployment.run("handlers", "resume", SAVE).text
         retried = deployment.run("work-items", "retry", "--handler", SAVE, "--state", "skipped", "--yes")

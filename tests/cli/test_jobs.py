@@ -16,6 +16,7 @@ from receiver.core.types import HandlerSwitch, Origin
 from receiver.stores import open_store
 from tests.cli.kept import DEAD, DONE, NOON, SAVE, STORE, TELL, WAITING, Filling, delivery, fill, on_a_terminal
 from tests.core.test_jobs import JOB
+from tests.doubles import appended
 
 pytestmark = pytest.mark.usefixtures("configured")
 
@@ -37,9 +38,9 @@ def two(configured: None) -> None:
         await store.item(DONE, type="crawl.started", key="started")
         await store.items(2, DONE, key="page-{}", minutes=1)
         await store.item(DEAD, key="bad", minutes=2, success=False)
-        await store.log.append(delivery("bad", success=False))
+        await appended(store.log, delivery("bad", success=False))
         await store.item(DONE, TELL, type="crawl.completed", key="end", minutes=3)
-        await store.log.append(delivery("step", 4, type="agent.action", job_id="job-2"))
+        await appended(store.log, delivery("step", 4, type="agent.action", job_id="job-2"))
 
     fill(run_all)
 
@@ -174,7 +175,7 @@ def test_backfilled_events_are_counted(capsys: pytest.CaptureFixture[str]) -> No
     """The listing and each type have the count."""
 
     async def import_deliveries(store: Filling) -> None:
-        await store.log.append(delivery("sent"))
+        await appended(store.log, delivery("sent"))
         made = [delivery(f"backfill:{number}") for number in range(2)]
         await store.controls.import_deliveries([Imported(one, origin=Origin.BACKFILL) for one in made])
 

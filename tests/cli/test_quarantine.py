@@ -7,6 +7,7 @@ import pytest
 from receiver.cli.main import receiver, run
 from receiver.core.quarantine import Quarantined
 from tests.cli.kept import BODY, NOON, Filling, delivery, fill, on_a_terminal
+from tests.doubles import appended
 
 pytestmark = pytest.mark.usefixtures("configured")
 
@@ -22,7 +23,7 @@ def filled(configured: None) -> None:
     """1 is no JSON, 2 contradicts a delivery, 3 is an envelope that an earlier version did not read."""
 
     async def step(store: Filling) -> None:
-        await store.log.append(delivery("key-1", body=BODY))
+        await appended(store.log, delivery("key-1", body=BODY))
         other = b'{"type":"crawl.page","webhookId":"key-1"}'
         for reason, detail, body in (
             ("malformed", "the body is not JSON", b"\x00\xff\x1b[2J"),

@@ -11,6 +11,7 @@ from receiver.cli.main import receiver, run
 from receiver.core.clock import local_time
 from receiver.stores import open_store
 from tests.cli.kept import NOON, STORE, delivery
+from tests.doubles import appended
 
 pytestmark = pytest.mark.usefixtures("configured")
 
@@ -23,7 +24,7 @@ def stored(*urls: str, index: int | None = None) -> None:
         async with store.log() as log:
             for minutes, url in enumerate(urls):
                 body = json.dumps({"type": "crawl.page", "data": [{"metadata": {"sourceURL": url}}]}).encode()
-                await log.append(delivery(f"k{minutes}", minutes, body=body))
+                await appended(log, delivery(f"k{minutes}", minutes, body=body))
         if index is not None:
             async with store.search() as filling:
                 await filling.index(limit=index, max_bytes=10**9)

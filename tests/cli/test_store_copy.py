@@ -16,7 +16,7 @@ from receiver.stores.sqlite.files import prepare
 from tests.cli.copied import COPY, KEPT, TO, contents, fill_store, invoke, rows
 from tests.cli.kept import STORE, delivery
 from tests.cli.replaying import keep
-from tests.doubles import NOON
+from tests.doubles import NOON, appended
 from tests.stores.outside import PostgresTables, SqliteTables
 from tests.stores.rows import execute, select
 
@@ -64,7 +64,7 @@ def test_a_copy_knows_the_ids_that_it_has(then: tuple[str, ...]) -> None:
 
     async def again() -> set[AppendOutcome]:
         async with open_store(TO).log() as log:
-            return {(await log.append(delivery(one))).outcome for one in ids}
+            return {(await appended(log, delivery(one))).outcome for one in ids}
 
     assert asyncio.run(again()) == {AppendOutcome.DUPLICATE}
 
@@ -177,7 +177,7 @@ async def test_long_bodies_come_over_from_the_files_beside_a_database(
     long = b'{"text":"' + b"x" * 20_000 + b'"}'
     async with open_store(STORE).log() as log:
         for key in ("a", "b"):
-            await log.append(delivery(key, body=long))
+            await appended(log, delivery(key, body=long))
 
     for url in (TO, postgres_url):
         async with open_copy(STORE, url) as (reading, writing):
@@ -198,7 +198,7 @@ async def test_new_deliveries_come_behind_what_was_pruned(bare_environment: Path
     """The newest deliveries are pruned. A number that was given is not given again, or no worker would see it."""
     async with open_store(STORE).log() as log:
         for key in ("a", "b"):
-            await log.append(delivery(key))
+            await appended(log, delivery(key))
     execute(KEPT, "UPDATE marks SET value = 2 WHERE name = 'routed'", "DELETE FROM deliveries WHERE seq = 2")
     execute(KEPT, "DELETE FROM bodies WHERE seq = 2")
 
@@ -208,7 +208,7 @@ async def test_new_deliveries_come_behind_what_was_pruned(bare_environment: Path
             assert await StoreCopy(reading, writing).differences() == 0
     for url in (postgres_url, TO):
         async with open_store(url).log() as log, open_store(url).queue() as queue:
-            await log.append(delivery("c"))
+            await appended(log, delivery("c"))
             batch = await queue.routing_batch(limit=9, max_bytes=9_999)
             assert [(one.seq, one.delivery.key) for one in batch.deliveries] == [(3, "c")]
 
@@ -218,7 +218,7 @@ async def test_new_actions_come_behind_those_that_work_items_remember(
 ) -> None:
     """Old actions are forgotten. A new one with the same number could be undone on items that it never changed."""
     async with open_store(STORE).log() as log:
-        await log.append(delivery("a"))
+        await appended(log, delivery("a"))
     execute(
         KEPT,
         "INSERT INTO work_items (delivery_seq, handler, state, attempts, trigger, action_id) "
@@ -237,7 +237,7 @@ async def test_pages_and_bodies_are_copied_in_parts(bare_environment: Path, post
     """Here each page has two rows. A row that changes in the source after its page is found at the end."""
     async with open_store(STORE).log() as log:
         for n in range(7):
-            await log.append(delivery(f"k{n}"))
+            await appended(log, delivery(f"k{n}"))
 
     async with open_copy(STORE, postgres_url) as (reading, writing):
         copy = StoreCopy(reading, writing, page_size=2)
@@ -259,7 +259,7 @@ async def test_the_plan_of_a_first_copy_reads_no_events(bare_environment: Path, 
     """An empty target has none to remove. That of a later copy reads the ids in both stores."""
     async with open_store(STORE).log() as log:
         for key in ("a", "b", "c"):
-            await log.append(delivery(key))
+            await appended(log, delivery(key))
 
     for url in (TO, postgres_url):
         compared: list[int] = []

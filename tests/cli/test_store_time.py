@@ -11,7 +11,7 @@ from receiver.settings import Settings
 from receiver.stores.postgres.store import PostgresStore
 from receiver.web.console.store_clock import StoreClock
 from tests.cli.copied import invoke
-from tests.doubles import delivery, eventually, soon, turns
+from tests.doubles import appended, delivery, eventually, soon, turns
 from tests.stores.outside import PostgresTables
 
 AHEAD = timedelta(hours=5)
@@ -27,7 +27,7 @@ def wrong_clock(bare_environment: object, monkeypatch: pytest.MonkeyPatch) -> No
 async def _fill(url: str) -> None:
     store = PostgresStore(url)
     async with store.clock(SystemClock()) as clock, store.log() as log:
-        await soon(log.append(delivery("a", received_at=clock.now())))
+        await soon(appended(log, delivery("a", received_at=clock.now())))
 
 
 @pytest.mark.usefixtures("wrong_clock")

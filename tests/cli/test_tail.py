@@ -25,7 +25,7 @@ from receiver.errors import AmbiguousJob, StoreRefused
 from receiver.stores import open_store
 from receiver.stores.memory import MemoryStore
 from tests.cli.kept import NOON, SAVE, STORE, delivery, ended, fill
-from tests.doubles import eventually, soon
+from tests.doubles import appended, eventually, soon
 
 pytestmark = pytest.mark.usefixtures("configured")
 
@@ -85,7 +85,7 @@ async def add(store: Store, *keys: str, **changes: Any) -> None:
     """Append deliveries."""
     async with store.log() as log:
         for key in keys:
-            await log.append(delivery(key, **changes))
+            await appended(log, delivery(key, **changes))
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -395,7 +395,7 @@ def events() -> list[EventRow]:
 
 async def add_both(log: Any) -> None:
     for key in ("a", "b"):
-        await log.append(delivery(key))
+        await appended(log, delivery(key))
 
 
 def test_the_json_is_that_of_the_listing(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,7 @@ from receiver.core.dead_letters import EXAMINED
 from receiver.core.types import AttemptOutcome, HandlerName, HandlerSwitch, Trigger, WorkState
 from receiver.core.work import Attempt, RecordedRun
 from receiver.stores.memory import MemoryStore
-from tests.doubles import NOON, delivery
+from tests.doubles import NOON, appended, delivery
 
 HOUR = timedelta(hours=1)
 
@@ -20,7 +20,7 @@ async def filled(errors: list[str]) -> MemoryStore:
     store = MemoryStore()
     runs = []
     for seq, error in enumerate(errors, 1):
-        await store.append(delivery(f"w-{seq}"))
+        await appended(store, delivery(f"w-{seq}"))
         attempt = Attempt(1, Trigger.DELIVERY, NOON, NOON, AttemptOutcome.FAILED, error)
         runs.append(RecordedRun(seq, HandlerName("save"), attempt, WorkState.DEAD))
     await store.record(runs, now=NOON)
@@ -76,7 +76,7 @@ async def test_each_error_of_a_handler_is_a_concern_of_its_own() -> None:
 async def test_limits_decide_from_when_on() -> None:
     """A backlog and a silence that last exactly as long as allowed need nobody yet."""
     store = MemoryStore()
-    await store.append(delivery("w-1", received_at=NOON))
+    await appended(store, delivery("w-1", received_at=NOON))
     limits = AttentionLimits(backlog_older_than=HOUR, no_delivery_for=2 * HOUR)
 
     async def kinds(after: timedelta) -> list[ConcernKind]:
@@ -97,7 +97,7 @@ async def test_an_empty_store_needs_nobody() -> None:
 async def test_a_backlog_names_the_handlers_that_are_paused() -> None:
     """Their work is due all the time, so that workers may be well."""
     store = MemoryStore()
-    await store.append(delivery("w-1", received_at=NOON))
+    await appended(store, delivery("w-1", received_at=NOON))
     await store.switch(HandlerName("save"), HandlerSwitch.PAUSED)
 
     [concern] = concerns(await read_attention(store, NOON + HOUR), AttentionLimits(), NOON + HOUR)

@@ -1,7 +1,9 @@
 """Items gather while one batch is written; failures and the end."""
 
 import asyncio
+import gc
 from collections.abc import Sequence
+from contextvars import ContextVar
 
 import pytest
 
@@ -114,10 +116,15 @@ async def test_a_failed_batch_fails_only_its_own_items(disk: Disk) -> None:
 
 
 async def test_a_failure_without_a_waiter_gives_no_warning(disk: Disk) -> None:
-    """Its sender has an answer already. An exception that nobody reads would fail the test."""
+    """Its sender has an answer already."""
+    reported: list[dict[str, object]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: reported.append(context))
     commits = GroupCommit(disk.write, max_items=2)
     commits.submit("a")
     await disk.finish(OSError("full"))
+    gc.collect()
+
+    assert reported == []
 
 
 async def test_a_cancelled_future_does_not_stop_its_item(disk: Disk) -> None:
@@ -372,3 +379,80 @@ async def test_closing_writes_what_was_submitted_right_before() -> None:
     await commits.aclose()
 
     assert future.result() == "A"
+
+
+async def test_whoever_asks_to_be_called_is_told_of_results_and_errors(disk: Disk) -> None:
+    """Each is called once, in a later turn of the event loop."""
+    commits = GroupCommit(disk.write, max_items=1)
+    told: list[object] = []
+    for item in "ab":
+        commits.submit_then(item, told.append)
+    assert told == []
+
+    await disk.finish()
+    await disk.finish(full := OSError("full"))
+    assert told == ["A", full]
+
+
+async def test_whoever_asks_to_be_called_is_called_in_the_context_of_the_item(disk: Disk) -> None:
+    """Log lines of an app that has mounted the receiver have the id of their own request."""
+    request = ContextVar[str]("request")
+    commits = GroupCommit(disk.write, max_items=10)
+    told: list[tuple[str, object]] = []
+
+    async def submit(item: str) -> None:
+        request.set(f"request {item}")
+        commits.submit_then(item, lambda result: told.append((request.get(), result)))
+
+    await asyncio.gather(*map(submit, "ab"))
+    await disk.finish()
+
+    assert told == [("request a", "A"), ("request b", "B")]
+
+
+async def test_the_next_batch_does_not_wait_until_the_results_of_the_last_are_taken() -> None:
+    """To answer its senders is work."""
+    beside = Beside()
+    commits = GroupCommit(beside.write, max_items=1, at_once=2, part=1, look=beside.look)
+    begun: list[int] = []
+    for item in "abc":
+        commits.submit_then(item, lambda result: begun.append(len(beside.batches)))
+    beside.answers.append("A")
+    beside.look()
+    await turns(5)
+
+    assert begun == [3]
+
+
+@pytest.mark.parametrize("fault", [ValueError("a bug"), asyncio.CancelledError()], ids=repr)
+async def test_an_error_with_one_result_does_not_keep_the_others_from_theirs(
+    disk: Disk, fault: BaseException
+) -> None:
+    """The event loop's handler of exceptions is told of it."""
+    reported: list[dict[str, object]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: reported.append(context))
+    told: list[object] = []
+
+    def fail(result: object) -> None:
+        raise fault
+
+    commits = GroupCommit(disk.write, max_items=10)
+    for item, then in (("a", told.append), ("b", fail), ("c", told.append)):
+        commits.submit_then(item, then)
+    await disk.finish()
+    commits.submit_then("d", told.append)
+    await disk.finish()
+
+    assert told == ["A", "C", "D"]
+    assert [one["exception"] for one in reported] == [fault]
+
+
+async def test_what_was_not_written_when_the_event_loop_ends_is_told_as_cancelled(disk: Disk) -> None:
+    """The batch that is written then, and what has gathered behind it."""
+    commits = GroupCommit(disk.write, max_items=1)
+    told: list[object] = []
+    for item in "ab":
+        commits.submit_then(item, told.append)
+    await disk.finish(asyncio.CancelledError())
+
+    assert [type(one) for one in told] == [asyncio.CancelledError] * 2

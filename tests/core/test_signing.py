@@ -60,6 +60,13 @@ def test_any_of_several_secrets_may_fit(secret: str, body: bytes, digest: str) -
     assert not verify(body, f"sha256={digest}", [])
 
 
+def test_one_signature_leaves_nothing_for_the_next() -> None:
+    """Secrets and bodies take turns, and come again."""
+    for _ in range(3):
+        for secret, body, digest in (A, C, B, F, C, E, D, A):
+            assert sign(body, secret) == f"sha256={digest}"
+
+
 @vectors
 def test_one_changed_byte_is_refused(secret: str, body: bytes, digest: str) -> None:
     """It may be in the body, at its end, or in the signature."""

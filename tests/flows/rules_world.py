@@ -47,7 +47,7 @@ from receiver.core.types import (
     WorkState,
 )
 from receiver.core.work import Attempt, Hold, NewWork, WorkFilter, WorkSummary
-from tests.doubles import NOON, delivery
+from tests.doubles import NOON, appended, delivery
 from tests.flows.rules_items import Item, Policy
 from tests.flows.rules_model import Rules
 
@@ -158,7 +158,7 @@ class World:
         """Let a delivery arrive."""
         key = f"delivery-{len(self.rules.arrived) + 1}"
         new = delivery(key, kind=kind, job_id=job_id, body=b"x" * size, received_at=self.now)
-        assert (await self._log.append(new)).outcome is AppendOutcome.ACCEPTED
+        assert (await appended(self._log, new)).outcome is AppendOutcome.ACCEPTED
         self.rules.arrived.append(new)
 
     async def arrive_again(self, number: int, *, size: int) -> None:
@@ -166,7 +166,7 @@ class World:
         known = self.rules.arrived[number]
         again = delivery(known.key, kind=known.type, job_id=known.job_id, body=b"x" * size, received_at=self.now)
         expected = AppendOutcome.DUPLICATE if again.body == known.body else AppendOutcome.CONFLICT
-        assert (await self._log.append(again)).outcome is expected
+        assert (await appended(self._log, again)).outcome is expected
 
     # --- workers
 

@@ -19,7 +19,7 @@ from receiver.replay.bundles.reading import Entry, read_bundle
 from receiver.replay.bundles.writing import BundleWriter
 from receiver.stores.memory import MemoryStore
 from receiver.stores.sqlite.store import SqliteStore
-from tests.doubles import NOON
+from tests.doubles import NOON, appended
 from tests.replay.test_bundles import deliveries
 
 SOME = 3
@@ -30,11 +30,11 @@ def new_store(kind: str, folder: str) -> Store:
     return MemoryStore() if kind == "memory" else SqliteStore(f"sqlite:///{Path(folder) / 'receiver.db'}")
 
 
-async def appended(store: Store, arrivals: Iterable[Delivery]) -> None:
+async def arrived(store: Store, arrivals: Iterable[Delivery]) -> None:
     """Let deliveries arrive, as the sender brings them."""
     async with store.log() as log:
         for one in arrivals:
-            await log.append(one)
+            await appended(log, one)
 
 
 async def exported(store: Store) -> bytes:
@@ -82,7 +82,7 @@ def test_an_export_of_one_store_is_imported_into_another(
     async def there_and_back() -> None:
         with TemporaryDirectory() as first, TemporaryDirectory() as second:
             here, there = new_store(source, first), new_store(target, second)
-            await appended(here, [*arrivals, *arrivals[:2]])
+            await arrived(here, [*arrivals, *arrivals[:2]])
             bundle = await exported(here)
 
             await imported(there, bundle, most=parts)

@@ -20,7 +20,7 @@ from receiver.running import run_worker
 from receiver.settings import Settings
 from receiver.stores.memory import MemoryStore
 from receiver.worker.succession import new_worker_id
-from tests.doubles import LONG, body_of, delivery, eventually, soon, turns
+from tests.doubles import LONG, appended, body_of, delivery, eventually, soon, turns
 from tests.process import computing
 
 pytestmark = pytest.mark.usefixtures("bare_environment")
@@ -41,7 +41,7 @@ class LendingBench:
     async def add(self, *names: str, **values: Any) -> None:
         """Store a delivery for each name."""
         for name in names:
-            await self.store.append(delivery(name, body=body_of(id=name, webhookId=name, **values)))
+            await appended(self.store, delivery(name, body=body_of(id=name, webhookId=name, **values)))
 
     async def states(self) -> list[WorkState]:
         """Return those of all work items."""

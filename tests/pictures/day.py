@@ -12,6 +12,7 @@ from receiver.core.work import Attempt, NewWork
 from receiver.core.workers import WorkerSign
 from receiver.stores.memory import MemoryStore
 from receiver.testing import job_story
+from tests.doubles import appended
 
 NOW = datetime(2026, 8, 4, 14, 37, 20, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -78,7 +79,7 @@ async def lived() -> tuple[MemoryStore, VirtualClock]:
     async with store.log() as log, store.queue() as queue:
         for at, one in enumerate(arrivals(rng)):
             now, worker = one.received_at, WORKERS[at % 2]
-            await log.append(one)
+            await appended(log, one)
             batch = await queue.routing_batch(limit=1, max_bytes=10**9)
             names = handlers_of(one.type)
             work = [NewWork(each.seq, name) for each in batch.deliveries for name in names]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from receiver.stores import open_store
-from tests.doubles import delivery
+from tests.doubles import appended, delivery
 from tests.process.harness import PATIENCE_SECONDS, Deployment, Program
 
 _STOPPING = "stopping after this event"
@@ -54,7 +54,7 @@ async def deployment(tmp_path: Path) -> Deployment:
     """A folder with three stored deliveries."""
     deployment = Deployment(tmp_path)
     async with open_store(f"sqlite:///{deployment.database}").log() as log:
-        await asyncio.gather(*[log.append(delivery(f"k{n}")) for n in range(3)])
+        await asyncio.gather(*[appended(log, delivery(f"k{n}")) for n in range(3)])
     return deployment
 
 

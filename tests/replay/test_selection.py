@@ -19,7 +19,7 @@ from receiver.replay.requeue import new_work, with_new_id
 from receiver.replay.selection import Chosen, Selection
 from receiver.routing import Router
 from receiver.stores.memory import MemoryStore
-from tests.doubles import NOON, body_of, delivery
+from tests.doubles import NOON, appended, body_of, delivery
 
 ONE, TWO = HandlerName("one"), HandlerName("two")
 
@@ -42,8 +42,8 @@ async def store() -> MemoryStore:
     """Deliveries of two jobs in turn, one without a job, and one that is not JSON."""
     store = MemoryStore()
     for key, job in (("a", "j2"), ("b", "j1"), ("c", "j2"), ("d", None)):
-        await store.append(delivery(key, job_id=job))
-    await store.append(delivery("e", job_id="j1", body=b"\xff"))
+        await appended(store, delivery(key, job_id=job))
+    await appended(store, delivery("e", job_id="j1", body=b"\xff"))
     return store
 
 

@@ -17,7 +17,7 @@ from receiver.errors import StoreError
 from receiver.signals.alerts.posting import AlertPoster
 from receiver.signals.alerts.watching import EVERY, AlertWatch
 from receiver.stores.memory import MemoryStore
-from tests.doubles import NOON, delivery
+from tests.doubles import NOON, appended, delivery
 
 SECOND, MINUTE, HOUR, DAY = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 URL = "https://chat.example.com/services/T0/secret-part"
@@ -81,7 +81,7 @@ class World:
         """Let work items of a handler die; `{}` in the error is a number."""
         for number in range(count):
             self.stored += 1
-            await self.store.append(delivery(f"w-{self.stored}", received_at=self.clock.now()))
+            await appended(self.store, delivery(f"w-{self.stored}", received_at=self.clock.now()))
             now = self.clock.now()
             attempt = Attempt(1, Trigger.DELIVERY, now, now, AttemptOutcome.FAILED, error.format(number))
             run = RecordedRun(self.stored, HandlerName(handler), attempt, WorkState.DEAD)

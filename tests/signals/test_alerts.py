@@ -20,7 +20,7 @@ from receiver.signals.alerts.posting import AlertPoster
 from receiver.signals.alerts.refusals import RefusalCount
 from receiver.signals.alerts.watching import EVERY, LASTS, AlertWatch
 from receiver.worker.background import running_beside
-from tests.doubles import NOON, delivery, pass_time
+from tests.doubles import NOON, appended, delivery, pass_time
 from tests.signals.alert_world import DAY, HOUR, MINUTE, SECRET, URL, Chat, World
 
 
@@ -109,7 +109,7 @@ async def test_a_backlog_and_a_silence_are_told_and_end(world: World) -> None:
     """By the limits that the console has too."""
     limits = AttentionLimits(backlog_older_than=10 * MINUTE, no_delivery_for=HOUR)
     world.watches = [world.watch(kinds=frozenset({ConcernKind.BACKLOG, ConcernKind.NO_DELIVERY}), limits=limits)]
-    await world.store.append(delivery("k", received_at=NOON))
+    await appended(world.store, delivery("k", received_at=NOON))
     assert await world.after(10 * MINUTE) == []
     [text] = await world.after(2 * MINUTE)
     assert text == "receiver on m1: The oldest work has been due for 11m. Is a worker running?"
@@ -118,7 +118,7 @@ async def test_a_backlog_and_a_silence_are_told_and_end(world: World) -> None:
     assert (
         text.startswith("receiver on m1: No delivery has come for 61m") or "No delivery has come for 1h1m" in text
     )
-    await world.store.append(delivery("k2", received_at=world.clock.now()))
+    await appended(world.store, delivery("k2", received_at=world.clock.now()))
     assert await world.after(5 * MINUTE) == ["receiver on m1: Well again: deliveries come again"]
 
 

@@ -34,7 +34,7 @@ from receiver.testing import RunningEmulator, RunningReceiver, SteppedClock, ope
 from receiver.testing.application import SECRET
 from receiver.worker.child import answer
 from receiver.worker.process_messages import FunctionCall, NumberedCall
-from tests.doubles import BrokenLog, body_of, delivery, turns
+from tests.doubles import BrokenLog, accepted, body_of, delivery, turns
 from tests.signals.process_handler import traced_in_process
 from tests.web.parts import intake
 
@@ -204,10 +204,9 @@ async def test_each_try_of_a_client_has_a_span(spans: InMemorySpanExporter) -> N
 async def test_what_cannot_be_stored_ends_with_an_error(spans: InMemorySpanExporter) -> None:
     """The store's exception is in the span of the delivery."""
     receiving = intake(BrokenLog(StoreError("the disk is full")), traces=DeliverySpans())
-    headers = {b"x-firecrawl-signature": sign(BODY, "example-secret-1").encode()}
-    stored = receiving.accept([*headers.items()], headers, BODY, receiving.admit(headers, None))
+    signature = sign(BODY, "example-secret-1").encode()
     with pytest.raises(StoreError):
-        await stored
+        await accepted(receiving, [(b"x-firecrawl-signature", signature)], BODY)
     await turns()
 
     [span] = named(spans, "receive crawl.page")

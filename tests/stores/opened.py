@@ -24,7 +24,7 @@ from receiver.core.types import (
     WorkState,
 )
 from receiver.core.work import Attempt, Hold, NewWork, WorkFilter, WorkSummary
-from tests.doubles import NOON, delivery, soon
+from tests.doubles import NOON, appended, delivery, soon
 
 A, B, C = WorkerId("worker-a"), WorkerId("worker-b"), WorkerId("worker-c")
 ONE, TWO = HandlerName("one"), HandlerName("two")
@@ -61,7 +61,7 @@ class Opened:
 
     async def add(self, *deliveries: Delivery) -> list[AppendOutcome]:
         """Append all in one batch and return what became of each."""
-        receipts = await soon(asyncio.gather(*[self.log.append(one) for one in deliveries]))
+        receipts = await soon(asyncio.gather(*[appended(self.log, one) for one in deliveries]))
         assert [receipt.key for receipt in receipts] == [one.key for one in deliveries]
         return [receipt.outcome for receipt in receipts]
 

@@ -8,7 +8,7 @@ from receiver.core.deliveries import DeliverySummary
 from receiver.core.ports.store import Store
 from receiver.core.quarantine import Quarantined
 from receiver.core.types import AppendOutcome, DeliveryKey, DeliveryState
-from tests.doubles import NOON, delivery
+from tests.doubles import NOON, appended, delivery
 from tests.stores.conftest import KINDS, Kept, QuarantineRow
 from tests.stores.opened import MUCH, ONE, SECOND, Opened
 
@@ -181,7 +181,7 @@ async def test_a_probe_writes_and_leaves_no_delivery(opened: Opened) -> None:
 
 async def test_giving_up_on_a_future_does_not_stop_its_write(opened: Opened) -> None:
     """The sender's retry is then a duplicate."""
-    opened.log.append(delivery()).cancel()
+    appended(opened.log, delivery()).cancel()
 
     assert await opened.add(delivery()) == [AppendOutcome.DUPLICATE]
 
@@ -189,9 +189,9 @@ async def test_giving_up_on_a_future_does_not_stop_its_write(opened: Opened) -> 
 async def test_leaving_finishes_what_was_submitted(store: Store) -> None:
     """Nobody has to wait for the futures before the store closes."""
     async with store.log() as log:
-        futures = [log.append(delivery(str(n))) for n in range(20)]
+        futures = [appended(log, delivery(str(n))) for n in range(20)]
 
-    assert [future.result().outcome for future in futures] == [AppendOutcome.ACCEPTED] * 20
+    assert [(await future).outcome for future in futures] == [AppendOutcome.ACCEPTED] * 20
     async with store.reports() as reports:
         assert await reports.count_unfinished() == 20
 
@@ -200,4 +200,4 @@ async def test_what_was_stored_is_there_when_opened_again(store: Store) -> None:
     """A key stays known."""
     for expected in (AppendOutcome.ACCEPTED, AppendOutcome.DUPLICATE):
         async with store.log() as log:
-            assert (await log.append(delivery())).outcome is expected
+            assert (await appended(log, delivery())).outcome is expected

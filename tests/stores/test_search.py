@@ -19,7 +19,7 @@ from receiver.core.types import DeliveryState
 from receiver.errors import ConfigurationError, NoSearchIndex
 from receiver.stores.sqlite.dialect import READS, require_module
 from receiver.stores.sqlite.store import SqliteStore
-from tests.doubles import NOON, body_of, delivery
+from tests.doubles import NOON, appended, body_of, delivery
 from tests.stores.opened import MUCH, ONE, SECOND, Opened
 from tests.stores.rows import execute, select
 
@@ -296,10 +296,10 @@ async def test_what_is_pruned_leaves_the_index(sqlite_store: SqliteStore, path: 
     """
     async with sqlite_store.log() as log, sqlite_store.search() as index:
         for key in ("a", "b"):
-            await log.append(page(key, "https://example.com"))
+            await appended(log, page(key, "https://example.com"))
         await index.index(limit=1, max_bytes=MUCH)
         execute(path, "DELETE FROM bodies WHERE seq = 1", "DELETE FROM bodies WHERE seq = 2")
-        await log.append(page("c", "https://example.com"))
+        await appended(log, page("c", "https://example.com"))
         await index.index(limit=9, max_bytes=MUCH)
 
     assert select(path, "SELECT rowid FROM words WHERE words MATCH 'example'") == [(3,)]
@@ -308,10 +308,10 @@ async def test_what_is_pruned_leaves_the_index(sqlite_store: SqliteStore, path: 
 async def test_an_append_does_not_use_the_index(sqlite_store: SqliteStore, path: Path) -> None:
     """It writes no word, and works without the index."""
     async with sqlite_store.search(), sqlite_store.log() as log:
-        await log.append(page("a", "https://example.com"))
+        await appended(log, page("a", "https://example.com"))
         assert select(path, "SELECT count(*) FROM words") == [(0,)]
         execute(path, "DROP TABLE words")
-        await log.append(page("b", "https://example.com"))
+        await appended(log, page("b", "https://example.com"))
 
     assert select(path, "SELECT count(*) FROM deliveries") == [(2,)]
 

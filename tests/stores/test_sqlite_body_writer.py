@@ -18,7 +18,7 @@ from receiver.stores.sqlite.database import Database
 from receiver.stores.sqlite.files import prepare
 from receiver.stores.sqlite.log import SqliteLog
 from receiver.stores.sqlite.store import SqliteStore
-from tests.doubles import NOON, delivery
+from tests.doubles import NOON, appended, delivery
 from tests.stores.beside import LONG, NOISE, PLAIN, body, codings, move, reclaim, unreadable
 from tests.stores.conftest import open_all
 
@@ -36,8 +36,8 @@ async def test_a_body_is_synced_before_the_commit_that_names_it(
         calls.clear()  # those that made the database
         await log.database.call(lambda connection: connection.set_trace_callback(calls.append))
 
-        await log.append(delivery("a", body=LONG))
-        await log.append(delivery("b", body=LONG))
+        await appended(log, delivery("a", body=LONG))
+        await appended(log, delivery("b", body=LONG))
 
     steps = [one for one in calls if one.startswith(("sync", "BEGIN", "COMMIT"))]
     assert steps[:4] == ["BEGIN IMMEDIATE", "sync folder", "sync bodies", "COMMIT"]
@@ -79,7 +79,7 @@ async def test_a_readiness_check_writes_where_long_bodies_go(
 ) -> None:
     """It fails while a long body would, and takes no room. The bodies in the same batch stay."""
     async with open_all(sqlite_store) as opened:
-        await asyncio.gather(opened.log.append(delivery("a", body=LONG)), opened.log.probe(NOON, size=50_000))
+        await asyncio.gather(appended(opened.log, delivery("a", body=LONG)), opened.log.probe(NOON, size=50_000))
         assert sum(one.stat().st_size for one in body_files.body_files(path)) == len(LONG)
 
         def fail(*_: object) -> int:
@@ -191,7 +191,7 @@ async def test_a_full_disk_refuses_the_batch_and_nothing_else(
             patched.setattr(*((os, "pwrite", fail) if full == "pwrite" else (body_writer, "sync", fail)))
             for _ in range(2):
                 with pytest.raises(StoreError, match="No space left on device"):
-                    await opened.log.append(delivery("b", body=LONG))
+                    await appended(opened.log, delivery("b", body=LONG))
             assert [one.stat().st_size for one in body_files.body_files(path)] == [len(LONG)]
 
         assert await opened.add(delivery("b", body=LONG)) == [AppendOutcome.ACCEPTED]
@@ -203,17 +203,17 @@ async def test_a_batch_that_is_not_committed_takes_no_room(sqlite_store: SqliteS
     """Here the database cannot grow. What was in the file before stays, and the next body has a file of its own."""
     async with sqlite_store.log() as log, sqlite_store.reports() as reports:
         assert isinstance(log, SqliteLog)
-        await log.append(delivery("a", body=LONG))
+        await appended(log, delivery("a", body=LONG))
         await log.database.call(lambda connection: connection.execute("PRAGMA max_page_count = 1").fetchone())
         others = [delivery(f"short-{n}", body=b"x" * 7_000) for n in range(100)]
         results = await asyncio.gather(
-            *[log.append(one) for one in (delivery("b", body=NOISE), *others)], return_exceptions=True
+            *[appended(log, one) for one in (delivery("b", body=NOISE), *others)], return_exceptions=True
         )
         assert {type(one) for one in results} == {StoreError}
         assert [one.stat().st_size for one in body_files.body_files(path)] == [len(LONG)]
 
         await log.database.call(lambda connection: connection.execute("PRAGMA max_page_count = 9999").fetchone())
-        await log.append(delivery("b", body=NOISE))
+        await appended(log, delivery("b", body=NOISE))
         found = [(await reports.detail(DeliveryKey(key))).body for key in "ab"]
         assert found == [LONG, NOISE]
         assert [one.stat().st_size for one in body_files.body_files(path)].count(len(LONG)) == 1
@@ -229,7 +229,7 @@ async def test_an_error_behind_the_commit_loses_no_body(path: Path) -> None:
     async with Database(path, after_commit=fail) as database:
         log = SqliteLog(database, path, body_writer.body_writer(path))
         with pytest.raises(StoreError, match="no checkpoint now"):
-            await log.append(delivery(body=LONG))
+            await appended(log, delivery(body=LONG))
         await log.aclose()
 
     async with SqliteStore(f"sqlite:///{path}").reports() as reports:

@@ -18,7 +18,7 @@ from receiver.stores.sqlite.controls import MAX_PAUSE_SECONDS, PAUSE_SECONDS, Sq
 from receiver.stores.sqlite.database import Database
 from receiver.stores.sqlite.files import APPLICATION_ID
 from receiver.stores.sqlite.store import SqliteStore
-from tests.doubles import NOON, delivery
+from tests.doubles import NOON, appended, delivery
 from tests.stores.conftest import open_all
 from tests.stores.opened import DAY, DEAD, MUCH, ONE
 from tests.stores.rows import execute, select
@@ -149,7 +149,7 @@ async def test_an_import_takes_smaller_steps_while_others_write(sqlite_store: Sq
 
         assert await steps("alone") == 2
 
-        await log.append(delivery("other"))
+        await appended(log, delivery("other"))
         assert await steps("beside") == 3, "500, then 25 because of the other one, and then the rest"
     assert select(path, "SELECT count(*) FROM deliveries") == [(2_001,)]
 
@@ -171,7 +171,7 @@ async def test_who_writes_much_pauses_while_others_write(sqlite_store: SqliteSto
         assert pauses == []
 
         for number, worked in enumerate((PAUSE_SECONDS / 4, PAUSE_SECONDS, 2 * PAUSE_SECONDS, 60)):
-            await log.append(delivery(f"key-{number}"))
+            await appended(log, delivery(f"key-{number}"))
             used += worked
             await (controls.record([], now=NOON) if number % 2 else controls.enqueue([NewWork(1, ONE)], now=NOON))
         assert pauses == pytest.approx([PAUSE_SECONDS, 2 * PAUSE_SECONDS, 4 * PAUSE_SECONDS, MAX_PAUSE_SECONDS])

@@ -23,7 +23,7 @@ from receiver.stores.sqlite.controls import SqliteControls
 from receiver.stores.sqlite.files import prepare
 from receiver.stores.sqlite.queue import SqliteQueue
 from receiver.stores.sqlite.store import SqliteStore
-from tests.doubles import NOON, delivery
+from tests.doubles import NOON, appended, delivery
 from tests.stores.conftest import open_all
 from tests.stores.opened import AFTER, MUCH, ONE, QUEUED, SECOND, SKIPPED, A, ended
 from tests.stores.rows import MOMENTS, moments
@@ -170,7 +170,7 @@ async def look_around(worker: CountedWorker) -> None:
 async def append(worker: CountedWorker) -> None:
     """Append a delivery."""
     async with worker.store.log() as log:
-        await log.append(delivery("new"))
+        await appended(log, delivery("new"))
 
 
 async def route(worker: CountedWorker) -> None:

@@ -18,7 +18,7 @@ from receiver.stores.sqlite.database import Database, translated
 from receiver.stores.sqlite.files import prepare
 from receiver.stores.sqlite.log import SqliteLog
 from receiver.stores.sqlite.store import SqliteStore
-from tests.doubles import NOON, delivery, soon
+from tests.doubles import NOON, appended, delivery, soon
 from tests.stores.opened import ended
 from tests.stores.rows import execute, select
 
@@ -143,7 +143,7 @@ async def test_a_number_that_is_lost_later_is_a_store_error(made: Path) -> None:
     async with SqliteStore(f"sqlite:///{made}").log() as log:
         execute(made, "DELETE FROM marks WHERE name = 'keyed'")
         with pytest.raises(StoreError) as caught:
-            await log.append(delivery("a"))
+            await appended(log, delivery("a"))
 
     check_words(caught.value, made, "it is damaged")
 
@@ -169,14 +169,14 @@ async def test_a_locked_database_fails_the_append_and_keeps_nothing(made: Path, 
     """Appends work again as soon as the lock is gone."""
     store = SqliteStore(f"sqlite:///{made}", patience=PATIENCE)
     async with store.log() as log, store.reports() as reports:
-        for write in (log.append(delivery()), log.probe(NOON)):
+        for write in (appended(log, delivery()), log.probe(NOON)):
             with pytest.raises(StoreError) as caught:
                 await soon(write)
             check_words(caught.value, made, "locked")
         held.execute("ROLLBACK")
 
         assert await reports.count_unfinished() == 0
-        assert (await log.append(delivery())).outcome is AppendOutcome.ACCEPTED
+        assert (await appended(log, delivery())).outcome is AppendOutcome.ACCEPTED
 
 
 async def test_a_probe_needs_the_room_of_its_size_and_leaves_nothing(made: Path) -> None:
@@ -204,7 +204,7 @@ async def test_a_locked_database_fails_worker_and_operator(made: Path, held: sql
     store = SqliteStore(f"sqlite:///{made}", patience=PATIENCE)
     lease, handler = Lease(WorkerId("w"), NOON), HandlerName("h")
     async with store.log() as log, store.queue() as queue, store.controls() as controls, store.reports() as reports:
-        await log.append(delivery())
+        await appended(log, delivery())
         held.execute("BEGIN IMMEDIATE")
         batch = await queue.routing_batch(limit=1, max_bytes=1)
 
@@ -238,13 +238,13 @@ async def test_a_full_disk_fails_its_own_batch_and_the_log_recovers(made: Path) 
         await log.database.call(lambda connection: connection.execute("PRAGMA max_page_count = 30").fetchone())
 
         results = await asyncio.gather(
-            *[log.append(delivery(str(n), body=b"x" * 8_000)) for n in range(40)], return_exceptions=True
+            *[appended(log, delivery(str(n), body=b"x" * 8_000)) for n in range(40)], return_exceptions=True
         )
         assert [type(result) for result in results] == [StoreError] * 40
         assert await reports.count_unfinished() == 0
 
         await log.database.call(lambda connection: connection.execute("PRAGMA max_page_count = 100000").fetchone())
-        assert (await log.append(delivery("0", body=b"x" * 8_000))).outcome is AppendOutcome.ACCEPTED
+        assert (await appended(log, delivery("0", body=b"x" * 8_000))).outcome is AppendOutcome.ACCEPTED
 
 
 @pytest.mark.parametrize("deed", ["deleted", "moved", "replaced"])
@@ -261,11 +261,11 @@ async def test_a_database_that_is_taken_away_fails_every_append(
             prepare(made, create=True)
 
         with pytest.raises(StoreError, match="was moved or deleted"):
-            await log.append(delivery())
+            await appended(log, delivery())
 
         if deed == "moved":
             aside.rename(made)
-            assert (await log.append(delivery())).outcome is AppendOutcome.ACCEPTED
+            assert (await appended(log, delivery())).outcome is AppendOutcome.ACCEPTED
 
 
 @pytest.mark.parametrize("code", [sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE])

@@ -24,7 +24,7 @@ from receiver.errors import ConfigurationError, ReceiverError, StoreError, Store
 from receiver.stores import open_store
 from receiver.stores.sqlite.files import APPLICATION_ID
 from receiver.stores.sqlite.store import SqliteStore
-from tests.doubles import LONG, NOON, delivery, event_of
+from tests.doubles import LONG, NOON, appended, delivery, event_of
 from tests.stores.rows import execute, select
 
 FACES = ("log", "queue", "controls", "reports")
@@ -139,7 +139,7 @@ async def test_deliveries_of_an_older_version_are_routed_and_known(path: Path, s
     make_schema_1(path)
 
     async with sqlite_store.log() as log, sqlite_store.queue() as queue:
-        known = await log.append(delivery("old-1", body=b"old 1"))
+        known = await appended(log, delivery("old-1", body=b"old 1"))
         batch = await queue.routing_batch(limit=10, max_bytes=1_000)
         work = [NewWork(one.seq, HandlerName("h")) for one in batch.deliveries]
         ids = await queue.route(batch, work, lease=Lease(WorkerId("w"), NOON), now=NOON)
@@ -206,7 +206,7 @@ async def test_an_empty_file_becomes_a_database(path: Path, sqlite_store: Sqlite
     path.touch()
 
     async with sqlite_store.log() as log:
-        assert (await log.append(delivery())).outcome is AppendOutcome.ACCEPTED
+        assert (await appended(log, delivery())).outcome is AppendOutcome.ACCEPTED
 
 
 @pytest.mark.parametrize("face", ["controls", "reports"])
@@ -243,7 +243,7 @@ def test_existence_is_checked_without_changing_anything(path: Path, sqlite_store
 async def test_a_database_is_readable_for_its_owner_only(path: Path, sqlite_store: SqliteStore) -> None:
     """Bodies can be confidential, and so are the files that SQLite puts beside it."""
     async with sqlite_store.log() as log:
-        await log.append(delivery())
+        await appended(log, delivery())
         modes = {entry.name: stat.S_IMODE(entry.stat().st_mode) for entry in path.parent.iterdir()}
 
     assert modes == {"receiver.db": 0o600, "receiver.db-wal": 0o600, "receiver.db-shm": 0o600}
@@ -299,7 +299,7 @@ async def test_many_threads_may_open_an_empty_path_at_once(tmp_path: Path) -> No
         def use(name: str, path: Path = path) -> AppendOutcome:
             async def append() -> AppendOutcome:
                 async with SqliteStore(f"sqlite:///{path}").log() as log:
-                    return (await log.append(delivery(name))).outcome
+                    return (await appended(log, delivery(name))).outcome
 
             return asyncio.run(append())
 
@@ -354,7 +354,7 @@ async def test_any_file_name_will_do(tmp_path: Path, name: str) -> None:
     store = SqliteStore(f"sqlite:///{tmp_path}/{name}")
 
     async with store.log() as log, store.reports() as reports:
-        await log.append(delivery())
+        await appended(log, delivery())
         assert await reports.count_unfinished() == 1
 
     assert [entry.name for entry in tmp_path.iterdir()] == [name]

@@ -16,7 +16,7 @@ from receiver.errors import StoreError, StoreRefused
 from receiver.stores.sqlite.files import prepare
 from receiver.stores.sqlite.store import SqliteStore
 from receiver.stores.sqlite.write_ahead_log import index_path, log_facts, log_path
-from tests.doubles import LONG, delivery
+from tests.doubles import LONG, appended, delivery
 from tests.stores.rows import select
 
 PAGE = 8_192
@@ -148,7 +148,7 @@ def test_what_is_no_log_has_no_facts(tmp_path: Path) -> None:
 async def test_the_log_of_an_open_database_is_not_checked(made: Path, sqlite_store: SqliteStore) -> None:
     """It changes while it would be read, and the process that opened the database has checked it."""
     async with sqlite_store.log() as log:
-        await log.append(delivery())
+        await appended(log, delivery())
         content = bytearray(made.read_bytes())
         content[24:28] = b"\xff" * 4  # as if the log were of another time
         made.write_bytes(content)
@@ -168,7 +168,7 @@ async def test_a_log_that_is_taken_away_fails_every_append(
     """SQLite would write more into a file that nobody finds again. When it is back, it is used again."""
     log_file, aside = log_path(made), made.with_name("aside")
     async with sqlite_store.log() as log:
-        await log.append(delivery("before"))
+        await appended(log, delivery("before"))
         log_file.rename(aside)
         if deed == "deleted":
             aside.unlink()
@@ -177,11 +177,11 @@ async def test_a_log_that_is_taken_away_fails_every_append(
 
         for _ in range(2):
             with pytest.raises(StoreError, match=r"the log of the database, .*-wal was moved or deleted"):
-                await log.append(delivery("after"))
+                await appended(log, delivery("after"))
 
         if deed == "moved":
             aside.rename(log_file)
-            assert (await log.append(delivery("after"))).outcome is AppendOutcome.ACCEPTED
+            assert (await appended(log, delivery("after"))).outcome is AppendOutcome.ACCEPTED
 
     assert select(made, "SELECT min(key) FROM deliveries WHERE key <> 'after'") == [("before",)]
 
@@ -192,4 +192,4 @@ async def test_a_log_that_is_gone_before_the_first_append_fails_it(made: Path, s
         log_path(made).unlink()
 
         with pytest.raises(StoreError, match="was moved or deleted"):
-            await log.append(delivery())
+            await appended(log, delivery())

@@ -19,7 +19,7 @@ from receiver.stores.sqlite.log import SqliteLog
 from receiver.stores.sqlite.queue import SqliteQueue
 from receiver.stores.sqlite.store import SqliteStore
 from receiver.stores.sqlite.write_ahead_log import log_path
-from tests.doubles import NOON, delivery, event_of, eventually, soon, turns
+from tests.doubles import NOON, appended, delivery, event_of, eventually, soon, turns
 from tests.stores.opened import ONE
 
 PAGE = 4096
@@ -97,7 +97,7 @@ async def test_the_log_is_checkpointed_in_the_background(made: Path, sqlite_stor
     """Nobody has to close the store for it."""
     async with sqlite_store.log() as log:
         before = made.stat().st_size
-        await asyncio.gather(*[log.append(delivery(str(n), body=b"x" * 8_000)) for n in range(130)])
+        await asyncio.gather(*[appended(log, delivery(str(n), body=b"x" * 8_000)) for n in range(130)])
         await eventually(lambda: made.stat().st_size - before > 900_000)
 
 
@@ -174,7 +174,7 @@ async def _break(work: object) -> None:
 async def test_a_closed_store_leaves_one_file(made: Path, sqlite_store: SqliteStore) -> None:
     """The last writer that leaves empties the log."""
     async with sqlite_store.log() as log, sqlite_store.queue():
-        await log.append(delivery())
+        await appended(log, delivery())
 
     assert [entry.name for entry in made.parent.iterdir()] == [made.name]
 
@@ -340,7 +340,7 @@ async def test_the_log_starts_again_under_writes_without_a_pause(made: Path) -> 
             for number in range(400):
                 if len(sizes) > 20 and len(sizes) * len(body) > 2 * max(sizes):
                     return  # it has begun again at its front
-                await log.append(delivery(f"{sender}-{number}", body=body))
+                await appended(log, delivery(f"{sender}-{number}", body=body))
                 sizes.append(wal.stat().st_size)
 
         await asyncio.gather(*[send(sender) for sender in range(6)])
@@ -360,7 +360,7 @@ async def test_a_log_is_bounded_although_the_background_never_moves_it(made: Pat
         log = SqliteLog(database, made, None)
         sizes = []
         for number in range(60):
-            await log.append(delivery(str(number), body=body))
+            await appended(log, delivery(str(number), body=body))
             sizes.append(log_path(made).stat().st_size)
         await log.aclose()
 

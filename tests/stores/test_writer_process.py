@@ -36,7 +36,7 @@ from receiver.stores.writer_process.messages import (
     results_of,
 )
 from receiver.stores.writer_process.starting import writer_command, writer_started
-from tests.doubles import NOON, delivery, soon, turns
+from tests.doubles import NOON, appended, delivery, soon, turns
 from tests.process.programs import children_of, command_line, stand_still
 from tests.process.waiting import until, until_told
 
@@ -85,7 +85,7 @@ async def test_leaving_writes_what_was_submitted_and_ends_the_process(path: Path
     """Then the database is closed, and its log is empty."""
     async with opened(path) as log:
         assert len(writers()) == 1
-        receipts = [log.append(delivery(f"k-{number}")) for number in range(1_000)]
+        receipts = [appended(log, delivery(f"k-{number}")) for number in range(1_000)]
 
     assert writers() == []
     assert all(receipt.result().outcome is AppendOutcome.ACCEPTED for receipt in receipts)
@@ -95,12 +95,12 @@ async def test_leaving_writes_what_was_submitted_and_ends_the_process(path: Path
 
 async def test_signals_do_not_end_the_process(log: DeliveryLog, path: Path) -> None:
     """A platform may send them to all processes. The web process still has to acknowledge what has arrived."""
-    await log.append(delivery("before"))
+    await appended(log, delivery("before"))
     (writer,) = writers()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         os.kill(writer, number)
 
-    await soon(log.append(delivery("after")))
+    await soon(appended(log, delivery("after")))
 
     assert writers() == [writer]
     assert stored(path) == {"before", "after"}
@@ -112,14 +112,14 @@ async def test_a_batch_fails_with_the_process_that_had_it_and_the_next_is_writte
     """Nobody knows whether it was kept, so the sender has to come again."""
     (writer,) = writers()
     await stand_still(writer)
-    lost = log.append(delivery("lost"))
+    lost = appended(log, delivery("lost"))
     await turns()  # the batch is sent
     os.kill(writer, signal.SIGKILL)
 
     with pytest.raises(StoreError, match="died"):
         await soon(lost)
     await until(lambda: writers() not in ([], [writer]), "a new process")
-    receipt = await soon(log.append(delivery("next")))
+    receipt = await soon(appended(log, delivery("next")))
 
     assert receipt.outcome is AppendOutcome.ACCEPTED
     assert "next" in stored(path)
@@ -133,7 +133,7 @@ async def test_what_comes_while_a_new_process_starts_is_written_by_it(
     os.kill(writer, signal.SIGKILL)
     await until(lambda: "writer_ended" in caplog.text, "its end to be seen")
 
-    receipts = await soon(asyncio.gather(*[log.append(delivery(f"k-{number}")) for number in range(10)]))
+    receipts = await soon(asyncio.gather(*[appended(log, delivery(f"k-{number}")) for number in range(10)]))
 
     assert {receipt.outcome for receipt in receipts} == {AppendOutcome.ACCEPTED}
     assert len(stored(path)) == 10
@@ -143,7 +143,7 @@ async def test_a_store_that_cannot_be_opened_again_fails_deliveries_at_once(
     log: DeliveryLog, path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """They do not wait for it. When it can be opened again, they are taken again."""
-    await log.append(delivery("first"))
+    await appended(log, delivery("first"))
     (writer,) = writers()
     os.kill(writer, signal.SIGKILL)
     kept = path.with_name("kept.db")
@@ -152,7 +152,7 @@ async def test_a_store_that_cannot_be_opened_again_fails_deliveries_at_once(
     await until(lambda: "writer_refused" in caplog.text, "the refusal of a new process")
 
     with pytest.raises(StoreError, match="Is a directory"):
-        await soon(log.append(delivery("refused")))
+        await soon(appended(log, delivery("refused")))
     with pytest.raises(StoreError, match="Is a directory"):
         await soon(log.probe(NOON))
     path.rmdir()
@@ -165,7 +165,7 @@ async def test_a_store_that_cannot_be_opened_again_fails_deliveries_at_once(
         return False
 
     await until_told(is_open, "the store to be opened")
-    await soon(log.append(delivery("last")))
+    await soon(appended(log, delivery("last")))
 
     assert {"first", "last"} <= stored(path)
 
@@ -180,7 +180,7 @@ async def test_a_new_process_does_not_make_a_database_that_was_moved_away(
     await until(lambda: "writer_refused" in caplog.text, "a refusal")
 
     with pytest.raises(StoreError, match="was moved or deleted"):
-        await soon(log.append(delivery()))
+        await soon(appended(log, delivery()))
 
     assert not path.exists()
 
@@ -193,7 +193,7 @@ async def test_leaving_kills_a_process_that_hangs(path: Path, monkeypatch: pytes
         await stand_still(writer)
         lost = []
         for number in range(5):
-            lost.append(log.append(delivery(f"k-{number}")))
+            lost.append(appended(log, delivery(f"k-{number}")))
             await turns()
 
     assert writers() == []
@@ -219,7 +219,7 @@ async def test_a_process_that_was_started_before_is_taken_over(path: Path) -> No
     store = f"sqlite:///{path}"
     with writer_started(writer_command(store, log_level="INFO", json_logs=False)) as started:
         async with open_writer_process(store, log_level="INFO", json_logs=False, started=started) as log:
-            receipt = await soon(log.append(delivery("k")))
+            receipt = await soon(appended(log, delivery("k")))
             assert writers() == [started.process.pid]
         assert writers() == []
 
@@ -494,9 +494,9 @@ async def test_parts_of_one_turn_are_written_while_the_turn_goes_on(log: Deliver
         return len(stored(path)) == 2 * log_module.PART
 
     with ThreadPoolExecutor(1) as thread:  # it polls while this turn of the event loop goes on
-        futures += [log.append(delivery(f"{number}")) for number in range(2 * log_module.PART)]
+        futures += [appended(log, delivery(f"{number}")) for number in range(2 * log_module.PART)]
         thread.submit(asyncio.run, until(two_parts, "two parts to be stored")).result()
-        futures += [log.append(delivery(f"later-{number}")) for number in range(log_module.PART)]
+        futures += [appended(log, delivery(f"later-{number}")) for number in range(log_module.PART)]
         thread.submit(asyncio.run, until(three_parts, "three parts to be stored")).result()
     assert not any(one.done() for one in futures)
     receipts = await soon(asyncio.gather(*futures))

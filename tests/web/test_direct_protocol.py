@@ -327,6 +327,39 @@ async def test_a_connection_is_not_idle_while_its_second_request_waits_for_the_s
     line.lose()
 
 
+@pytest.mark.parametrize("direct", [True, False])
+async def test_a_client_has_no_more_time_to_read_the_answer_to_what_is_no_request(direct: bool) -> None:
+    """It may keep the connection open without reading."""
+    line = Line(MemoryStore(), direct=direct)
+    await line.feed(POST, b"\x16\x03\x01")
+    assert line.statuses == [200, 400]
+    assert line.protocol._timer is not None
+    line.lose()
+
+
+@pytest.mark.parametrize("unread", [0, 100])
+@pytest.mark.parametrize("direct", [True, False])
+async def test_a_closed_connection_ends_though_its_client_does_not_read(direct: bool, unread: int) -> None:
+    """An event loop closes a connection when all is sent, and waits for that as long as it takes."""
+    line = Line(MemoryStore(), direct=direct)
+    line.transport.unread, line.protocol.read_seconds = unread, -1.0
+    await line.feed(head(BODY, b"Connection: close") + BODY)
+    assert (line.statuses, line.transport.closed) == ([200], True)
+
+    await eventually(lambda: line.transport.aborted.is_set() == bool(unread))
+    line.lose()
+
+
+async def test_a_webhook_stops_the_time_of_an_idle_connection_that_asgi_has_begun() -> None:
+    """uvicorn has a timer for each of its idle connections."""
+    line = Line(MemoryStore())
+    await line.feed(HEALTH)
+    assert line.protocol.timeout_keep_alive_task is not None
+    await line.feed(POST[:-1])
+    assert line.protocol.timeout_keep_alive_task is None
+    line.lose()
+
+
 async def test_answers_that_nobody_reads_do_not_fill_the_memory() -> None:
     """A client that sends and never reads has the time of a slow request; until then nothing is answered."""
     line = Line(MemoryStore())

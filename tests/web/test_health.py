@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from receiver.core.deliveries import Delivery, Receipt
+from receiver.core.group_commit import Then
 from receiver.core.quarantine import Quarantined
 from receiver.core.signing import sign
 from receiver.errors import Malformed, StoreError
@@ -19,6 +20,7 @@ from tests.doubles import (
     SECRET,
     BrokenLog,
     SlowLog,
+    accepted,
     ask,
     soon,
     turns,
@@ -109,9 +111,9 @@ class FullLog:
         self._full = BrokenLog(StoreError("the disk is full"))
         self.room = room
 
-    def append(self, delivery: Delivery) -> asyncio.Future[Receipt]:
+    def append(self, delivery: Delivery, then: Then[Receipt]) -> None:
         """Fail if the body does not fit."""
-        return (self._full if len(delivery.body) > self.room else self._store).append(delivery)
+        (self._full if len(delivery.body) > self.room else self._store).append(delivery, then)
 
     def quarantine(self, request: Quarantined) -> asyncio.Future[None]:
         """Fail if the body does not fit."""
@@ -133,7 +135,7 @@ async def deliver(taker: Intake, body: bytes) -> None:
     admission = taker.admit(dict(headers), len(body))
     admission.grow(len(body))
     with suppress(StoreError, Malformed):
-        await taker.accept(headers, dict(headers), body, admission)
+        await accepted(taker, headers, body, admission)
 
 
 @pytest.mark.parametrize("refused", [LARGE, BROKEN])

@@ -27,7 +27,20 @@ from receiver.signals import (
 )
 from receiver.stores.memory import MemoryStore
 from receiver.web.intake import Authenticator, Intake
-from tests.doubles import LONG, NOON, SECRET, BrokenLog, SlowLog, body_of, event_of, soon, told, turns, watching
+from tests.doubles import (
+    LONG,
+    NOON,
+    SECRET,
+    BrokenLog,
+    SlowLog,
+    accepted,
+    body_of,
+    event_of,
+    soon,
+    told,
+    turns,
+    watching,
+)
 
 BODY = body_of(webhookId="w-1")
 SIGNATURE = b"x-firecrawl-signature"
@@ -179,7 +192,7 @@ async def test_an_authentic_body_is_stored_with_its_exact_bytes() -> None:
     taker = intake(store)
     headers = [*signed(), (b"x-a", b"\xff")]
 
-    receipt = await taker.accept(headers, dict(headers), BODY, taker.admit(dict(headers), None))
+    receipt = await accepted(taker, headers, BODY)
 
     assert (receipt.key, receipt.outcome) == ("w-1", AppendOutcome.ACCEPTED)
     detail = await store.detail(receipt.key)
@@ -198,7 +211,7 @@ async def test_a_body_that_is_not_authentic_is_not_kept() -> None:
         admission = taker.admit(dict(headers), None)
         admission.grow(5_000)
         with pytest.raises(Unauthenticated):
-            taker.accept(headers, dict(headers), BODY, admission)
+            accepted(taker, headers, BODY, admission)
 
     assert not store.state.quarantined
     assert await store.count_unfinished() == 0
@@ -211,7 +224,7 @@ async def test_an_authentic_body_without_an_envelope_is_quarantined(body: bytes)
     taker = intake(log)
     headers = [*signed(body), (b"cookie", b"a=b")]
 
-    answer = taker.accept(headers, dict(headers), body, taker.admit(dict(headers), None))
+    answer = accepted(taker, headers, body)
     await turns()
     assert not answer.done()
     log.release()
@@ -235,7 +248,7 @@ async def test_a_failed_write_is_a_store_error(body: bytes, at_once: bool) -> No
         admission = taker.admit(dict(headers), None)
         admission.grow(5_000)
         with pytest.raises(StoreError, match="full"):
-            await taker.accept(headers, dict(headers), body, admission)
+            await accepted(taker, headers, body, admission)
         await turns(3)
 
 
@@ -247,7 +260,7 @@ async def test_a_request_releases_its_bytes_after_the_write(body: bytes) -> None
     headers = signed(body)
     admission = taker.admit(dict(headers), None)
     admission.grow(5_000)
-    answer = taker.accept(headers, dict(headers), body, admission)
+    answer = accepted(taker, headers, body, admission)
     waiting = asyncio.shield(answer)
     waiting.cancel()
     await turns()
@@ -284,10 +297,10 @@ async def test_other_deliveries_do_not_wait_for_a_long_body() -> None:
     gate, store = HeldGate(), MemoryStore()
     taker = intake(store, gate, max_body=10**6, max_in_flight=10**6)
     long_headers, short_headers = signed(LONG_BODY), signed()
-    long_one = taker.accept(long_headers, dict(long_headers), LONG_BODY, taker.admit(dict(long_headers), None))
+    long_one = accepted(taker, long_headers, LONG_BODY)
     assert await asyncio.to_thread(gate.begun.wait, LONG)
 
-    short_one = taker.accept(short_headers, dict(short_headers), BODY, taker.admit(dict(short_headers), None))
+    short_one = accepted(taker, short_headers, BODY)
     assert (await soon(short_one)).outcome is AppendOutcome.ACCEPTED
     assert not long_one.done()
 
@@ -315,7 +328,7 @@ async def test_a_long_body_has_the_same_result_as_a_short_one(
     headers = signed(body, secret)
     admission = taker.admit(dict(headers), None)
     admission.grow(len(body))
-    answer = taker.accept(headers, dict(headers), body, admission)
+    answer = accepted(taker, headers, body, admission)
 
     if error is None:
         assert (await soon(answer)).outcome is AppendOutcome.ACCEPTED
@@ -326,6 +339,48 @@ async def test_a_long_body_has_the_same_result_as_a_short_one(
     assert taker.bytes_in_flight == 0
     assert len(store.state.quarantined) == (error is Malformed)
     taker.close()
+
+
+async def test_a_long_body_that_no_thread_takes_releases_its_bytes() -> None:
+    """The endpoint was closed meanwhile, or the system starts no more threads."""
+    taker = intake(MemoryStore(), max_body=10**6, max_in_flight=10**6)
+    taker.close()
+    headers = signed(LONG_BODY)
+    admission = taker.admit(dict(headers), None)
+    admission.grow(len(LONG_BODY))
+
+    with pytest.raises(RuntimeError):
+        accepted(taker, headers, LONG_BODY, admission)
+    assert taker.bytes_in_flight == 0
+
+
+async def test_a_long_body_that_waits_when_the_endpoint_closes_is_given_up() -> None:
+    """Its sender is told so, and its bytes are released."""
+    gate = HeldGate()
+    taker = intake(MemoryStore(), gate, max_body=10**6, max_in_flight=10**6)
+    headers = signed(LONG_BODY)
+    first, waiting = accepted(taker, headers, LONG_BODY), accepted(taker, headers, LONG_BODY)
+    assert await asyncio.to_thread(gate.begun.wait, LONG)
+    taker.close()
+    await turns(5)
+    assert waiting.cancelled()
+
+    gate.released.set()
+    assert (await soon(first)).outcome is AppendOutcome.ACCEPTED
+    assert taker.bytes_in_flight == 0
+
+
+@pytest.mark.parametrize("body", [BODY, b"not json"])
+async def test_a_write_that_is_cancelled_releases_its_bytes(body: bytes) -> None:
+    """The store was closed first."""
+    log = SlowLog()
+    taker = intake(log)
+    answer = accepted(taker, signed(body), body)
+    log.release(asyncio.CancelledError())
+    await turns(3)
+
+    assert answer.cancelled()
+    assert taker.bytes_in_flight == taker.quarantined == 0
 
 
 async def test_a_refused_request_releases_its_first_bytes() -> None:
@@ -354,7 +409,7 @@ async def test_each_outcome_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     other = body_of(webhookId="w-1", more=1)
     for body in (BODY, BODY, other):
         headers = signed(body)
-        await taker.accept(headers, dict(headers), body, taker.admit(dict(headers), None))
+        await accepted(taker, headers, body)
     await turns(3)
 
     assert [(record.levelname, event_of(record)) for record in caplog.records] == [
@@ -371,7 +426,7 @@ async def test_a_conflict_is_logged_at_every_log_level(caplog: pytest.LogCapture
     taker = intake(MemoryStore())
     for body in (BODY, body_of(webhookId="w-1", more=1)):
         headers = signed(body)
-        await taker.accept(headers, dict(headers), body, taker.admit(dict(headers), None))
+        await accepted(taker, headers, body)
     await turns(3)
 
     assert [event_of(record) for record in caplog.records] == ["delivery_conflict"]
@@ -382,7 +437,7 @@ async def test_accepted_deliveries_are_in_the_memory_store() -> None:
     store = MemoryStore()
     taker = intake(store, gate([]))
     body = body_of("batch_scrape.page", jobId="j", success=False)
-    await taker.accept([], {}, body, taker.admit({}, len(body)))
+    await accepted(taker, [], body, taker.admit({}, len(body)))
 
     (summary,) = [one async for one in store.deliveries(DeliveryFilter())]
     assert (summary.type, summary.job_id, summary.success) == ("batch_scrape.page", "j", False)
@@ -396,7 +451,7 @@ def accept(taker: Intake, headers: RawHeaders, body: bytes) -> asyncio.Future[Re
     """Pass a request to intake as the endpoint does."""
     admission = taker.admit(dict(headers), None)
     admission.grow(len(body))
-    return taker.accept(headers, dict(headers), body, admission)
+    return accepted(taker, headers, body, admission)
 
 
 async def test_subscribers_are_notified_of_durable_deliveries() -> None:

@@ -13,6 +13,7 @@ class Notes(asyncio.Transport):
         self.aborted = asyncio.Event()
         self.closed = False
         self.half_closed = False
+        self.unread = 0
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         """Return the default, because this transport has no socket."""
@@ -43,6 +44,10 @@ class Notes(asyncio.Transport):
     def write_eof(self) -> None:
         """Record the call."""
         self.half_closed = True
+
+    def get_write_buffer_size(self) -> int:
+        """Return how many bytes the client has not read."""
+        return self.unread
 
     def pause_reading(self) -> None:
         """Do nothing."""

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from receiver import Router
 from receiver.core.claims import ClaimLimits, FollowerClaim, HandlerClaim, Lease, RoutingBatch, Settlement, WorkItem
 from receiver.core.deliveries import Delivery, Receipt
+from receiver.core.group_commit import Then
 from receiver.core.types import WorkState
 from receiver.events import Event
 from receiver.stores.memory import MemoryStore
@@ -31,10 +32,10 @@ class ChangedStore(MemoryStore):
         """Is called once."""
         self._changed = asyncio.Event()
 
-    def append(self, delivery: Delivery) -> asyncio.Future[Receipt]:
+    def append(self, delivery: Delivery, then: Then[Receipt]) -> None:
         """Store a delivery, as another process does it."""
         self.change()
-        return super().append(delivery)
+        super().append(delivery, then)
 
     def change(self) -> None:
         """Change something, as another process does it."""

@@ -16,7 +16,7 @@ from receiver.errors import StoreError
 from receiver.events import Event
 from receiver.signals import contracts as signals
 from receiver.worker.attempts import MAX_ITEMS, Ended, by_end
-from tests.doubles import NOON, delivery, event_of, turns, watching
+from tests.doubles import NOON, appended, delivery, event_of, turns, watching
 from tests.worker.running import batch, run_batch
 from tests.worker.worker_bench import OTHER, SECOND, Faulty, WorkerBench
 
@@ -199,7 +199,7 @@ async def test_results_that_wait_for_the_store_are_counted_by_event(
 async def test_a_batch_settles_lanes_of_an_older_version_of_its_handler(bench: WorkerBench, noting: Noting) -> None:
     """Its events may have got lanes before it had batches. Their lanes go on, whichever comes first."""
     for key in "abc":
-        await noting.append(delivery(key))
+        await appended(noting, delivery(key))
     arrived = await noting.routing_batch(limit=9, max_bytes=10**9)
     lanes = [None, "l", "l"]
     work = [

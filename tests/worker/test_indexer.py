@@ -10,7 +10,7 @@ from receiver.core.deliveries import DeliveryFilter
 from receiver.errors import StoreError
 from receiver.stores.memory import MemoryStore
 from receiver.worker.indexer import keep_indexed
-from tests.doubles import body_of, delivery, event_of, pass_time
+from tests.doubles import appended, body_of, delivery, event_of, pass_time
 from tests.workbench import SECOND
 
 PAGE = body_of(data=[{"metadata": {"sourceURL": "https://example.com"}}])
@@ -48,7 +48,7 @@ async def test_stored_and_new_deliveries_are_indexed(store: Failing) -> None:
     """Stored ones in parts with pauses, new ones within a second."""
     clock = VirtualClock()
     for number in range(250):
-        await store.append(delivery(str(number), body=PAGE))
+        await appended(store, delivery(str(number), body=PAGE))
     running = asyncio.create_task(keep_indexed(store, clock))
 
     counts = []
@@ -57,7 +57,7 @@ async def test_stored_and_new_deliveries_are_indexed(store: Failing) -> None:
         counts.append(await found(store))
     assert counts == [200, 250, 250, 250]
 
-    await store.append(delivery("new", body=PAGE))
+    await appended(store, delivery("new", body=PAGE))
     await pass_time(clock, SECOND)
     assert await found(store) == 251
     running.cancel()
@@ -66,7 +66,7 @@ async def test_stored_and_new_deliveries_are_indexed(store: Failing) -> None:
 async def test_an_unavailable_store_is_tried_again(store: Failing, caplog: pytest.LogCaptureFixture) -> None:
     """Once a second. Each failure is logged, and the worker goes on."""
     clock = VirtualClock()
-    await store.append(delivery("a", body=PAGE))
+    await appended(store, delivery("a", body=PAGE))
     store.broken = StoreError("the disk is full")
     running = asyncio.create_task(keep_indexed(store, clock))
     await pass_time(clock, SECOND)
@@ -82,7 +82,7 @@ async def test_an_unavailable_store_is_tried_again(store: Failing, caplog: pytes
 async def test_a_bug_is_logged_and_tried_again(store: Failing, caplog: pytest.LogCaptureFixture) -> None:
     """With its traceback, once a minute."""
     clock = VirtualClock()
-    await store.append(delivery("a", body=PAGE))
+    await appended(store, delivery("a", body=PAGE))
     store.broken = KeyError("odd")
     running = asyncio.create_task(keep_indexed(store, clock))
     await pass_time(clock, 59 * SECOND)

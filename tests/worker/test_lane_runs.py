@@ -17,7 +17,7 @@ from receiver.worker.attempts import Claimed, Ended
 from receiver.worker.lane_runs import LaneRuns
 from receiver.worker.leases import Leases
 from receiver.worker.slots import ReadyQueues
-from tests.doubles import NOON, delivery, eventually, turns
+from tests.doubles import NOON, appended, delivery, eventually, turns
 from tests.stores.opened import ended
 from tests.worker.worker_bench import MINUTE, OTHER, SECOND, WorkerBench
 
@@ -362,7 +362,7 @@ async def test_one_hot_lane_leaves_slots_to_others(bench: WorkerBench) -> None:
 async def test_no_followers_for_a_minute_after_a_death(bench: WorkerBench) -> None:
     """The store knows each item that runs, so the next death has the right cause."""
     lane = Lane(bench)
-    await bench.store.append(delivery("x", job_id="other"))
+    await appended(bench.store, delivery("x", job_id="other"))
     batch = await bench.store.routing_batch(limit=9, max_bytes=10**9)
     new = [NewWork(batch.deliveries[0].seq, HandlerName("h"), starts=True)]
     await bench.store.route(batch, new, lease=Lease(OTHER, NOON), now=NOON)

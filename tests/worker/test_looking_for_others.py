@@ -9,7 +9,7 @@ from receiver import Router
 from receiver.core.claims import Lease
 from receiver.core.types import HandlerName, WorkerId, WorkState
 from receiver.core.work import NewWork
-from tests.doubles import NOON, delivery, turns
+from tests.doubles import NOON, appended, delivery, turns
 from tests.workbench import bench
 from tests.worker.changed_store import (
     PAUSE,
@@ -57,7 +57,7 @@ async def test_slots_that_another_worker_holds_do_not_delay_other_handlers() -> 
     router.add(flaky, "crawl.started", name="flaky", pauses=[0.3], jitter=0)
     async with bench(router, started=False) as at:
         at.store = ChangedStore()
-        await at.store.append(delivery("runs elsewhere"))
+        await appended(at.store, delivery("runs elsewhere"))
         batch = await at.store.routing_batch(limit=1, max_bytes=9_999)
         lease = Lease(OTHER, NOON + timedelta(hours=1))
         await at.store.route(batch, [NewWork(1, HandlerName("h"), claim=True)], lease=lease, now=NOON)
@@ -89,7 +89,7 @@ async def test_a_worker_that_died_keeps_no_slot_until_its_lease_ends() -> None:
     router.add(handle, "*", name="h", concurrency=1)
     async with bench(router, started=False) as at:
         at.store = store = DyingWorker()
-        await store.append(delivery("runs elsewhere"))
+        await appended(store, delivery("runs elsewhere"))
         batch = await store.routing_batch(limit=1, max_bytes=9_999)
         lease = Lease(OTHER, NOON + timedelta(hours=1))
         await store.route(batch, [NewWork(1, HandlerName("h"), claim=True)], lease=lease, now=NOON)

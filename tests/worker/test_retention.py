@@ -17,7 +17,7 @@ from receiver.core.types import HandlerName, WorkerId
 from receiver.errors import ConfigurationError, StoreError
 from receiver.stores.memory import MemoryStore
 from receiver.worker.retention import EVERY, Retention
-from tests.doubles import NOON, delivery, event_of, pass_time, turns
+from tests.doubles import NOON, appended, delivery, event_of, pass_time, turns
 
 DAY = timedelta(days=1)
 HOUR = timedelta(hours=1)
@@ -46,7 +46,7 @@ async def kept(store: MemoryStore) -> dict[str, bool]:
 async def filled(store: MemoryStore, ages: dict[str, timedelta]) -> None:
     """Store deliveries of these ages that no handler wanted."""
     for key, age in ages.items():
-        await store.append(delivery(key, received_at=NOON - age))
+        await appended(store, delivery(key, received_at=NOON - age))
     batch = await store.routing_batch(limit=10_000, max_bytes=10**9)
     await store.route(batch, [], lease=Lease(WorkerId("w"), NOON), now=NOON)
 

@@ -14,7 +14,7 @@ from receiver.routing import Router
 from receiver.worker.failures import NoProcess, ProcessDied
 from receiver.worker.process_messages import Call, RoutingCall
 from receiver.worker.routing_trial import LIMIT, RoutingTrial
-from tests.doubles import NOON, delivery, event_of, eventually, pass_time, soon, turns
+from tests.doubles import NOON, appended, delivery, event_of, eventually, pass_time, soon, turns
 from tests.worker.worker_bench import WorkerBench
 
 
@@ -146,8 +146,8 @@ async def test_the_worker_does_not_ask_a_culprit(bench: WorkerBench) -> None:
     async def other(event: Any) -> None:
         bench.ran.append("other")
 
-    await bench.store.append(delivery("good"))
-    await bench.store.append(delivery("bad"))
+    await appended(bench.store, delivery("good"))
+    await appended(bench.store, delivery("bad"))
     async with bench.working(trial=trial_of(bench.router, Scripted({"bad": "batched"}, {}))):
         await turns()
         await bench.after(LIMIT)
@@ -169,8 +169,8 @@ async def test_a_culprit_stops_no_lane(bench: WorkerBench) -> None:
     async def held(event: Any) -> None:
         bench.ran.append(event.webhook_id)
 
-    await bench.store.append(delivery("bad"))
-    await bench.store.append(delivery("good"))
+    await appended(bench.store, delivery("bad"))
+    await appended(bench.store, delivery("good"))
     async with bench.working(trial=trial_of(bench.router, Scripted({"bad": "held"}, {}))):
         await eventually(lambda: bench.ran == ["good"])
 

@@ -16,7 +16,7 @@ from receiver.core.work import NewWork, WorkFilter
 from receiver.errors import StoreError, StoreRefused
 from receiver.events import CrawlPage, Event
 from receiver.worker.lanes import MAX_LENGTH
-from tests.doubles import NOON, Busy, delivery, event_of, turns
+from tests.doubles import NOON, Busy, appended, delivery, event_of, turns
 from tests.workbench import MINUTE, SECOND, Workbench, bench
 
 
@@ -113,7 +113,7 @@ async def test_items_of_an_incomplete_batch_have_not_started() -> None:
     async def gather(events: list[Event]) -> None: ...
 
     async with bench(router, started=False) as at:
-        await at.store.append(delivery())
+        await appended(at.store, delivery())
         batch = await at.store.routing_batch(limit=1, max_bytes=9_999)
         new = [NewWork(1, HandlerName("batch"), claim=False)]
         await at.store.route(batch, new, lease=Lease(WorkerId("other"), NOON), now=NOON)
@@ -199,7 +199,7 @@ async def test_a_refused_store_ends_the_worker_and_running_work_is_released() ->
             raise StoreRefused("the database is damaged")
 
         at.store.claim = refuse  # type: ignore[method-assign]
-        await at.store.append(delivery("k2"))
+        await appended(at.store, delivery("k2"))
         with pytest.raises(StoreRefused):
             await task
 
@@ -313,8 +313,8 @@ async def test_after_an_outage_the_end_of_a_job_still_comes_last() -> None:
             raise ValueError
 
     async with bench(router, started=False) as at:
-        await at.store.append(delivery("end", kind="crawl.completed"))
-        await at.store.append(delivery("page"))
+        await appended(at.store, delivery("end", kind="crawl.completed"))
+        await appended(at.store, delivery("page"))
         at.clock.advance(timedelta(hours=1))
         await at.start()
         await at.after(3 * MINUTE)
@@ -325,7 +325,7 @@ async def test_after_an_outage_the_end_of_a_job_still_comes_last() -> None:
 async def test_work_of_a_removed_handler_is_released_from_dead_workers() -> None:
     """People can see it wait, and bury it."""
     async with bench(Router(), started=False) as at:
-        await at.store.append(delivery())
+        await appended(at.store, delivery())
         batch = await at.store.routing_batch(limit=1, max_bytes=9_999)
         lease = Lease(WorkerId("dead"), NOON + MINUTE)
         await at.store.route(batch, [NewWork(1, HandlerName("gone"))], lease=lease, now=NOON)

@@ -12,7 +12,7 @@ from receiver.core.types import DeliveryState, HandlerName, WorkState
 from receiver.core.work import NewWork
 from receiver.errors import StoreError
 from receiver.stores.memory import MemoryStore
-from tests.doubles import NOON, delivery, event_of, turns
+from tests.doubles import NOON, appended, delivery, event_of, turns
 from tests.worker.worker_bench import ME, MINUTE, OTHER, SECOND, H, WorkerBench, kill_workers, kill_workers_later
 
 
@@ -134,7 +134,7 @@ async def test_an_item_that_was_lost_while_it_waited_and_is_claimed_again_runs_o
     async with bench.working(concurrency=1):
         await bench.add(delivery("a"), delivery("b"))
         await bench.store.expire_leases_of(ME, now=bench.clock.now())
-        await bench.store.append(delivery("c"))  # it wakes the worker
+        await appended(bench.store, delivery("c"))  # it wakes the worker
         await turns()
         done.set()
         await turns()

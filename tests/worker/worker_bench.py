@@ -20,7 +20,7 @@ from receiver.worker.memory_budget import MemoryBudget
 from receiver.worker.routing_trial import RoutingTrial
 from receiver.worker.runner import Runner
 from receiver.worker.worker import Worker
-from tests.doubles import NOON, Inline, delivery, pass_time, soon, turns
+from tests.doubles import NOON, Inline, appended, delivery, pass_time, soon, turns
 
 SECOND = timedelta(seconds=1)
 MINUTE = timedelta(minutes=1)
@@ -92,8 +92,7 @@ class WorkerBench:
 
     async def add(self, *deliveries: Delivery) -> None:
         """Store deliveries and let everything happen that follows from it."""
-        for one in deliveries:
-            await self.store.append(one)
+        await asyncio.gather(*[appended(self.store, one) for one in deliveries])
         await turns()
 
     async def after(self, duration: timedelta) -> None:
@@ -171,7 +170,7 @@ async def kill_workers(bench: WorkerBench, times: int, *keys: str, handler: str 
 
 async def kill_workers_later(bench: WorkerBench) -> None:
     """Let a worker die over a delivery while another one is at work and has just looked."""
-    await bench.store.append(delivery())
+    await appended(bench.store, delivery())
     batch = await bench.store.routing_batch(limit=1, max_bytes=1)
     new = [NewWork(1, HandlerName("h"), starts=True)]
     await bench.store.route(batch, new, lease=Lease(OTHER, NOON), now=NOON)

@@ -1,11 +1,11 @@
 """What intake and workers ask of traces."""
 
-import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol
 
 from receiver.core.deliveries import Delivery, Receipt
+from receiver.core.group_commit import Then
 from receiver.core.work import Attempt
 
 if TYPE_CHECKING:  # intake knows no work items, and need not load them
@@ -13,8 +13,8 @@ if TYPE_CHECKING:  # intake knows no work items, and need not load them
 
 ADVICE = "pip install opentelemetry-distro opentelemetry-exporter-otlp"
 """What to install beside the extra `otel`."""
-Stored = Callable[[asyncio.Future[Receipt]], None]
-"""Takes the future of a delivery that is durable or has failed."""
+Stored = Then[Receipt]
+"""Takes the receipt of a delivery that is durable, or the error with which it has failed."""
 
 
 class DeliveryTraces(Protocol):

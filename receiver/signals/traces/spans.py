@@ -118,24 +118,24 @@ class DeliverySpans:
         )
         began = time.perf_counter()
 
-        def stored(pending: asyncio.Future[Receipt]) -> None:
+        def stored(receipt: Receipt | BaseException) -> None:
             try:
-                _end_delivery(span, pending, time.perf_counter() - began)
+                _end_delivery(span, receipt, time.perf_counter() - began)
             except Exception as exc:
                 log_failure(exc)
-            then(pending)
+            then(receipt)
 
         return delivery._replace(headers=with_trace(delivery.headers, fields_of(span))), stored
 
 
-def _end_delivery(span: Span, pending: asyncio.Future[Receipt], seconds: float) -> None:
+def _end_delivery(span: Span, receipt: Receipt | BaseException, seconds: float) -> None:
     span.set_attribute("receiver.commit.seconds", seconds)
-    if pending.cancelled():
+    if isinstance(receipt, asyncio.CancelledError):
         span.set_status(Status(StatusCode.ERROR, "the store was closed"))
-    elif (error := pending.exception()) is not None:
-        note_error(span, error)
+    elif isinstance(receipt, BaseException):
+        note_error(span, receipt)
     else:
-        span.set_attribute("receiver.outcome", pending.result().outcome.value)
+        span.set_attribute("receiver.outcome", receipt.outcome.value)
     end(span)
 
 

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import TypeVar
 
 from receiver.core.deliveries import Delivery, Receipt, StoredDelivery
+from receiver.core.group_commit import Then
 from receiver.core.quarantine import Quarantined, conflict
 from receiver.core.types import AppendOutcome
 from receiver.stores.memory.face import MemoryFace
@@ -16,9 +17,9 @@ T = TypeVar("T")
 class MemoryLog(MemoryFace):
     """A DeliveryLog."""
 
-    def append(self, delivery: Delivery) -> asyncio.Future[Receipt]:
-        """Store a delivery unless its key is stored."""
-        return _done(append(self.state, delivery))
+    def append(self, delivery: Delivery, then: Then[Receipt]) -> None:
+        """Store a delivery unless its key is stored, and call `then`."""
+        asyncio.get_running_loop().call_soon(then, append(self.state, delivery))
 
     def quarantine(self, request: Quarantined) -> asyncio.Future[None]:
         """Keep a refused request."""

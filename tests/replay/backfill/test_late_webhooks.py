@@ -11,7 +11,7 @@ from receiver.core.types import Origin, Trigger
 from receiver.events import Event
 from receiver.replay.backfill.comparing import to_import
 from receiver.signals import attempt_started
-from tests.doubles import event_of, watching
+from tests.doubles import appended, event_of, watching
 from tests.replay.backfill.conftest import Open
 from tests.replay.backfill.world import crawl, document, sent
 from tests.workbench import SECOND, Workbench, bench
@@ -82,7 +82,7 @@ async def test_a_webhook_and_its_imported_event_are_handled_once(open_world: Ope
         missing = await world.compare(family="crawl")
         found = to_import(missing, world.spool, world.store, world.clock, origin=Origin.BACKFILL)
         parts = [part async for part in found]
-        await on.store.append(sent("crawl.page", "w1", [document(1)]))
+        await appended(on.store, sent("crawl.page", "w1", [document(1)]))
         for part in parts:
             await on.store.import_deliveries(part)
         await on.start()

@@ -13,7 +13,7 @@ from receiver.replay.backfill.watching import EVERY, RETRIES_OVER
 from receiver.running import run_worker
 from receiver.settings import load_settings
 from receiver.stores.memory import MemoryStore
-from tests.doubles import NOON, eventually, pass_time, soon
+from tests.doubles import NOON, appended, eventually, pass_time, soon
 from tests.replay.backfill.world import crawl, document, sent
 from tests.service.client.calling import KEY
 from tests.service.client.stub import Connection, serving
@@ -36,7 +36,7 @@ async def test_a_worker_backfills_only_if_the_setting_is_on(switched_on: bool) -
         connection.answer(200, answers[connection.path.partition("?")[0]])
 
     store, clock, stop = MemoryStore(), VirtualClock(NOON), asyncio.Event()
-    await store.append(sent("crawl.completed", "w1"))
+    await appended(store, sent("crawl.completed", "w1"))
     with serving(answer) as stub:
         settings = load_settings(base_url=stub.address, api_key=KEY, backfill=switched_on)
         worker = asyncio.create_task(

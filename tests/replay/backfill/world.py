@@ -15,7 +15,7 @@ from receiver.replay.backfill.comparing import Missing, Spool, compare, delivere
 from receiver.replay.backfill.production import Asked, produced
 from receiver.service.client import AsyncClient
 from receiver.stores.memory import MemoryStore
-from tests.doubles import NOON
+from tests.doubles import NOON, appended
 from tests.service.client.calling import BASE, KEY, Steady, Ticking
 
 JOB = "019f2c10-0001-7a00-8b00-000000001eef"
@@ -82,7 +82,7 @@ class World:
     async def add(self, *deliveries: Delivery) -> None:
         """Store deliveries that arrived."""
         for one in deliveries:
-            await self.store.append(one)
+            await appended(self.store, one)
 
     async def compare(self, family: str | None = None, monitor_id: str | None = None, **options: Any) -> Missing:
         """Return the missing events of the job."""

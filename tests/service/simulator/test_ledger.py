@@ -12,7 +12,7 @@ from receiver.service.simulator.ledger import Findings, Ledger, Mark, Wrong, mar
 from receiver.service.simulator.live import EndpointReply, LiveSent
 from receiver.service.simulator.run import SimulatedAttempt
 from receiver.stores.memory import MemoryStore
-from tests.doubles import NOON, body_of, delivery
+from tests.doubles import NOON, appended, body_of, delivery
 
 BODY = body_of(id="job-1", webhookId="one")
 OTHER = body_of(id="job-1", webhookId="two")
@@ -58,8 +58,8 @@ def kept() -> Kept:
 async def test_acknowledged_and_stored_deliveries_are_right(kept: Kept) -> None:
     """Their duplicates are counted. A delivery without an answer may be in the store or not."""
     for _ in range(3):
-        await kept.store.append(as_stored(BODY))
-    await kept.store.append(as_stored(OTHER))
+        await appended(kept.store, as_stored(BODY))
+    await appended(kept.store, as_stored(OTHER))
 
     findings = await kept.check(sent(NO_ANSWER), sent(OK), sent(OK), sent(NO_ANSWER, OTHER))
 
@@ -74,7 +74,7 @@ async def test_an_acknowledged_delivery_that_is_not_stored_is_missing(kept: Kept
 
 async def test_a_delivery_stored_with_another_body_is_altered(kept: Kept) -> None:
     """The id is the same."""
-    await kept.store.append(as_stored(BODY)._replace(body=b"{}"))
+    await appended(kept.store, as_stored(BODY)._replace(body=b"{}"))
 
     assert (await kept.check(sent(OK))).wrong == {Wrong.ALTERED: ["one"]}
 
@@ -88,7 +88,7 @@ async def test_an_impossible_number_of_duplicates_is_found(
 ) -> None:
     """There are fewer than were acknowledged, or more than can have arrived."""
     for _ in range(arrivals):
-        await kept.store.append(as_stored(BODY))
+        await appended(kept.store, as_stored(BODY))
 
     assert (await kept.check(*map(sent, replies))).wrong == {Wrong.MISCOUNTED: ["one"]}
 
@@ -126,7 +126,7 @@ async def test_faulty_attempts_do_not_count_as_sent(kept: Kept) -> None:
 
 async def test_a_delivery_that_was_given_up_but_is_stored_is_not_lost(kept: Kept) -> None:
     """It counts as never acknowledged."""
-    await kept.store.append(as_stored(BODY))
+    await appended(kept.store, as_stored(BODY))
 
     findings = await kept.check(sent(NO_ANSWER), sent(REFUSED, state=State.FAILED))
 
@@ -145,7 +145,7 @@ async def test_an_acknowledged_forgery_is_wrong(kept: Kept, way: FaultKind) -> N
 async def test_a_stored_forgery_is_wrong(kept: Kept, way: FaultKind) -> None:
     """This holds for every answer."""
     stored = as_stored(BODY)._replace(body=SimulatedRequest(BODY, way).payload)
-    await kept.store.append(stored)
+    await appended(kept.store, stored)
 
     assert (await kept.check(sent(UNAUTHENTICATED, way=way))).wrong == {Wrong.TAKEN: ["one"]}
 
@@ -179,8 +179,8 @@ async def test_a_forgery_in_quarantine_is_found(kept: Kept, way: FaultKind) -> N
 
 async def test_a_delivery_stored_as_a_conflict_is_found(kept: Kept) -> None:
     """Its bytes were always the same."""
-    await kept.store.append(as_stored(BODY))
-    await kept.store.append(as_stored(BODY)._replace(body=b"{}"))
+    await appended(kept.store, as_stored(BODY))
+    await appended(kept.store, as_stored(BODY)._replace(body=b"{}"))
 
     findings = await kept.check(sent(OK), sent(OK))
 
@@ -190,7 +190,7 @@ async def test_a_delivery_stored_as_a_conflict_is_found(kept: Kept) -> None:
 async def test_invented_deliveries_differ_from_those_of_other_senders(kept: Kept) -> None:
     """The job of the run identifies them."""
     for body in (BODY, OTHER, body_of(id="job-2", webhookId="three")):
-        await kept.store.append(as_stored(body))
+        await appended(kept.store, as_stored(body))
 
     findings = await kept.check(sent(OK))
 
@@ -200,10 +200,10 @@ async def test_invented_deliveries_differ_from_those_of_other_senders(kept: Kept
 
 async def test_the_check_ignores_everything_before_the_run(kept: Kept) -> None:
     """This holds for deliveries and for quarantine."""
-    await kept.store.append(delivery("before", job_id="job-1"))
+    await appended(kept.store, delivery("before", job_id="job-1"))
     await kept.store.quarantine(refused(SimulatedRequest(BODY, FaultKind.CLIPPED)))
     since = await mark(kept.store)
-    await kept.store.append(as_stored(BODY))
+    await appended(kept.store, as_stored(BODY))
     kept.ledger.note(sent(UNAUTHENTICATED, way=FaultKind.CLIPPED))
     kept.ledger.note(sent(OK))
 

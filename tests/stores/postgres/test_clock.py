@@ -14,7 +14,7 @@ from receiver.core.types import WorkerId
 from receiver.core.work import NewWork
 from receiver.stores.postgres.clock import DatabaseClock
 from receiver.stores.postgres.store import PostgresStore
-from tests.doubles import NOON, delivery, soon
+from tests.doubles import NOON, appended, delivery, soon
 from tests.stores.opened import LEASE, MUCH, ONE, SECOND, A, B, ended
 from tests.stores.outside import PostgresTables
 
@@ -58,7 +58,7 @@ async def test_machines_an_hour_apart_keep_each_others_leases(postgres_url: str)
         behind, ahead = [await stack.enter_async_context(store.clock(WrongClock(by))) for by in (-HOUR, HOUR)]
         first = await stack.enter_async_context(store.queue())
         second = await stack.enter_async_context(store.queue())
-        await soon(log.append(delivery(received_at=behind.now())))
+        await soon(appended(log, delivery(received_at=behind.now())))
         batch = await first.routing_batch(limit=9, max_bytes=MUCH)
         work = [NewWork(one.seq, ONE) for one in batch.deliveries]
         lease = Lease(A, behind.steady() + LEASE)
@@ -99,7 +99,7 @@ async def two_machines(url: str) -> AsyncIterator[tuple[PausedMachine, Clock, Wo
 async def route(queue: WorkQueue, log: DeliveryLog, key: str, *, worker: WorkerId, claim: bool = True) -> int:
     """Append a delivery and route it now; return its work item."""
     now = WrongClock(timedelta(0)).now()
-    await soon(log.append(delivery(key, received_at=now)))
+    await soon(appended(log, delivery(key, received_at=now)))
     batch = await queue.routing_batch(limit=9, max_bytes=MUCH)
     work = [NewWork(one.seq, ONE, claim) for one in batch.deliveries]
     (work_id,) = await queue.route(batch, work, lease=Lease(worker, now + LEASE), now=now) or [0]

@@ -16,7 +16,7 @@ from receiver.stores.postgres.queue import PostgresQueue
 from receiver.stores.postgres.store import PostgresStore
 from receiver.stores.sql.locks import NoLocks
 from receiver.stores.sql.writes import Writes
-from tests.doubles import NOON, delivery, soon
+from tests.doubles import NOON, appended, delivery, soon
 from tests.stores.conftest import open_all
 from tests.stores.opened import (
     AFTER,
@@ -69,7 +69,7 @@ async def test_a_log_has_one_connection_however_many_append(gate: Gate, postgres
     async with PostgresStore(gate.url).log() as log:
         with PostgresTables(postgres_url).connect() as stranger:
             stranger.execute(b"BEGIN; LOCK TABLE deliveries")
-            appends = [log.append(delivery(str(number))) for number in range(300)]
+            appends = [appended(log, delivery(str(number))) for number in range(300)]
             await gate.until_waiting(1)
             assert stranger.execute(sessions.encode()).fetchone() == (1,)
         await soon(asyncio.gather(*appends))

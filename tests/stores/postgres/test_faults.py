@@ -19,7 +19,7 @@ from receiver.core.ports.log import DeliveryLog
 from receiver.core.types import AppendOutcome
 from receiver.errors import StoreError, StoreRefused
 from receiver.stores.postgres.store import PostgresStore
-from tests.doubles import LONG, NOON, delivery, soon
+from tests.doubles import LONG, NOON, appended, delivery, soon
 from tests.stores.conftest import open_all
 from tests.stores.opened import AFTER, MUCH, ONE, B, ended
 from tests.stores.outside import PostgresTables
@@ -51,7 +51,7 @@ def server(request: pytest.FixtureRequest, postgres_server: str) -> Iterator[Ser
 
 async def outcome(log: DeliveryLog, key: str) -> AppendOutcome:
     """Append a delivery and return what became of it."""
-    receipt: Receipt = await soon(log.append(delivery(key)))
+    receipt: Receipt = await soon(appended(log, delivery(key)))
     return receipt.outcome
 
 
@@ -60,7 +60,7 @@ async def accepted_again(log: DeliveryLog, key: str) -> None:
     async with asyncio.timeout(LONG):
         while True:
             try:
-                assert (await log.append(delivery(key))).outcome is ACCEPTED
+                assert (await appended(log, delivery(key))).outcome is ACCEPTED
             except StoreError:
                 continue
             return
@@ -69,7 +69,7 @@ async def accepted_again(log: DeliveryLog, key: str) -> None:
 async def append_without_end(log: DeliveryLog) -> None:
     """Append until the store refuses."""
     for number in count():
-        await log.append(delivery(f"one-of-many-{number}"))
+        await appended(log, delivery(f"one-of-many-{number}"))
 
 
 async def test_an_append_ends_with_an_error_when_the_server_falls_silent(relay: Relay) -> None:
@@ -91,7 +91,7 @@ async def test_closing_does_not_wait_for_a_silent_server(relay: Relay) -> None:
     async with PostgresStore(relay.url, append_deadline=SHORT).log() as log:
         await outcome(log, "before")
         relay.fall_silent()
-        last = log.append(delivery("last"))
+        last = appended(log, delivery("last"))
     with pytest.raises(StoreError):
         await last
 
@@ -144,7 +144,7 @@ async def test_a_session_that_is_ended_in_the_midst_of_an_append_stores_nothing(
     gate = Gate(postgres_url, "INSERT", "deliveries")
     async with PostgresStore(gate.url).log() as log:
         with gate.closed():
-            appending = log.append(delivery("k"))
+            appending = appended(log, delivery("k"))
             await gate.until_waiting(1)
             end_sessions(postgres_url)
             with pytest.raises(StoreError, match="the server has ended the connection"):
@@ -174,8 +174,12 @@ async def test_a_statement_that_an_administrator_limits_fails_and_the_next_works
 async def test_one_row_that_the_server_refuses_fails_alone(postgres_url: str) -> None:
     """No text of PostgreSQL has a NUL. The other deliveries of its batch are stored."""
     async with PostgresStore(postgres_url).log() as log:
-        appends = [log.append(delivery("a")), log.append(delivery("b", job_id="\0")), log.append(delivery("c"))]
-        appends.append(log.append(delivery("d", job_id="\ud800")))
+        appends = [
+            appended(log, delivery("a")),
+            appended(log, delivery("b", job_id="\0")),
+            appended(log, delivery("c")),
+        ]
+        appends.append(appended(log, delivery("d", job_id="\ud800")))
         results = await soon(asyncio.gather(*appends, return_exceptions=True))
 
         assert [isinstance(one, StoreError) for one in results] == [False, True, False, True]
@@ -312,7 +316,7 @@ async def test_a_full_disk_is_an_error_until_there_is_room(small_disk: Path) -> 
             ballast = small_disk / "ballast"
             fill(ballast)
             with pytest.raises(StoreError, match="the disk of the server is full"):
-                await soon(log.append(delivery("large", body=os.urandom(4 * 1024 * 1024))))
+                await soon(appended(log, delivery("large", body=os.urandom(4 * 1024 * 1024))))
             ballast.unlink()
             await accepted_again(log, "after")
         async with PostgresStore(server.url).reports() as reports:

@@ -48,7 +48,7 @@ from receiver.stores.postgres.store import PostgresStore
 from receiver.stores.sql.controls import SqlControls
 from receiver.stores.sql.maintenance import SqlMaintenance
 from receiver.stores.sql.writes import Writes
-from tests.doubles import NOON, delivery, soon
+from tests.doubles import NOON, appended, delivery, soon
 from tests.stores.opened import (
     AFTER,
     DAY,
@@ -330,7 +330,7 @@ class Releasing:
         async with AsyncExitStack() as stack:
             log, first, _ = await self._open(stack)
             with self.gate.closed():
-                appending = log.append(delivery(body=b"another body"))
+                appending = appended(log, delivery(body=b"another body"))
                 await self.gate.until_waiting(1)
                 releasing = asyncio.create_task(first.release_request(1, delivery()))
                 await self.gate.until_waiting(2)

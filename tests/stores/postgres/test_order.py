@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from receiver.core.claims import Lease
 from receiver.core.deliveries import DeliveryFilter
 from receiver.stores.postgres.store import PostgresStore
-from tests.doubles import NOON, delivery, soon
+from tests.doubles import NOON, appended, delivery, soon
 from tests.stores.opened import MUCH, A
 from tests.stores.outside import PostgresTables
 from tests.stores.postgres.gate import Gate
@@ -21,9 +21,9 @@ async def test_no_cursor_passes_a_transaction_that_is_still_open(postgres_url: s
     store = PostgresStore(gate.url)
     async with store.log() as log, store.log() as other, store.queue() as queue:
         with gate.closed():
-            first = log.append(delivery("first"))
+            first = appended(log, delivery("first"))
             await gate.until_waiting(1)
-            second = other.append(delivery("second"))
+            second = appended(other, delivery("second"))
             await gate.until_waiting(2)
             assert (await queue.routing_batch(limit=9, max_bytes=MUCH)).deliveries == ()
         await soon(asyncio.gather(first, second))
@@ -39,7 +39,7 @@ async def test_whoever_inserts_without_the_lock_is_passed_by(postgres_url: str) 
     async with store.log() as log, store.queue() as queue:
         with PostgresTables(postgres_url).connect() as stranger:
             stranger.execute(f"BEGIN; {row}".encode())
-            await soon(log.append(delivery("second")))
+            await soon(appended(log, delivery("second")))
             batch = await queue.routing_batch(limit=9, max_bytes=MUCH)
             assert [one.delivery.key for one in batch.deliveries] == ["second"]
             await queue.route(batch, [], lease=LEASE, now=NOON)
@@ -60,7 +60,7 @@ async def test_a_transaction_that_stays_open_elsewhere_stops_nobody(postgres_url
             with tables.connect() as here, elsewhere.connect() as there:
                 here.execute(b"BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT pg_current_xact_id()")
                 there.execute(b"BEGIN; CREATE TABLE public.open (a integer)")
-                await soon(log.append(delivery("seen")))
+                await soon(appended(log, delivery("seen")))
                 page = await reports.since(DeliveryFilter(), after=0, limit=9)
                 assert [one.key for one in page.deliveries] == ["seen"]
     finally:
@@ -86,7 +86,7 @@ async def test_a_reader_beside_four_writers_sees_every_delivery_once_and_in_orde
         async def write(number: int) -> None:
             for at in range(0, count, 10):
                 keys = [f"{number}-{at + more}" for more in range(10)]
-                await asyncio.gather(*[logs[number].append(delivery(key)) for key in keys])
+                await asyncio.gather(*[appended(logs[number], delivery(key)) for key in keys])
 
         await soon(asyncio.gather(follow(), *[write(number) for number in range(4)]))
 

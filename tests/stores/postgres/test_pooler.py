@@ -10,7 +10,7 @@ import pytest
 from receiver.core.types import AppendOutcome
 from receiver.stores.memory import MemoryStore
 from receiver.stores.postgres.store import PostgresStore
-from tests.doubles import NOON, delivery, soon
+from tests.doubles import NOON, appended, delivery, soon
 from tests.stores.conftest import open_all
 from tests.stores.opened import ONE
 from tests.stores.postgres.pooler import installed, running_pooler
@@ -59,7 +59,7 @@ async def test_many_appends_and_once_keys_behind_a_pooler(pooled_url: str) -> No
         logs = [await stack.enter_async_context(store.log()) for _ in range(8)]
         queues = [await stack.enter_async_context(store.queue()) for _ in range(8)]
 
-        appends = [log.append(delivery(str(number))) for number in range(40) for log in logs]
+        appends = [appended(log, delivery(str(number))) for number in range(40) for log in logs]
         receipts = await soon(asyncio.gather(*appends))
         answers = await soon(asyncio.gather(*[queue.once(ONE, "key", now=NOON) for queue in queues]))
 

@@ -5,7 +5,7 @@ import pytest
 
 from receiver.core.types import AppendOutcome
 from receiver.stores.postgres.store import PostgresStore
-from tests.doubles import delivery, soon
+from tests.doubles import appended, delivery, soon
 from tests.stores.outside import PostgresTables
 from tests.stores.postgres.gate import Gate
 
@@ -21,9 +21,9 @@ async def test_an_append_that_cannot_be_serialized_is_run_again(postgres_url: st
     store = PostgresStore(gate.url + options)
     async with store.log() as log, store.log() as other:
         with gate.closed():
-            first = log.append(delivery())
+            first = appended(log, delivery())
             await gate.until_waiting(1)
-            second = other.append(delivery())
+            second = appended(other, delivery())
             await gate.until_waiting(2)
         assert (await soon(first)).outcome is AppendOutcome.ACCEPTED
         assert (await soon(second)).outcome is AppendOutcome.DUPLICATE
@@ -37,6 +37,6 @@ async def test_the_server_refuses_such_an_append(postgres_url: str) -> None:
     async with PostgresStore(postgres_url).log() as log:
         with PostgresTables(postgres_url).connect() as stranger:
             stranger.execute(b"BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM deliveries")
-            await soon(log.append(delivery()))
+            await soon(appended(log, delivery()))
             with pytest.raises(psycopg.errors.SerializationFailure):
                 stranger.execute(f"{row} ON CONFLICT (key) DO NOTHING".encode())

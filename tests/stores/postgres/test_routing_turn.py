@@ -11,7 +11,7 @@ from receiver.core.claims import Lease
 from receiver.stores.postgres.queue import PostgresQueue
 from receiver.stores.postgres.routing_turn import PATIENCE, RoutingTurn
 from receiver.stores.postgres.store import PostgresStore
-from tests.doubles import NOON, delivery, soon
+from tests.doubles import NOON, appended, delivery, soon
 from tests.stores.opened import AFTER, MUCH, B
 from tests.stores.postgres.test_concurrency import database_of
 
@@ -28,7 +28,7 @@ class TwoWorkers:
         """Append deliveries and return the queues."""
         log = await self._stack.enter_async_context(self._store.log())
         for key in keys:
-            await soon(log.append(delivery(key)))
+            await soon(appended(log, delivery(key)))
         queues = [await self._stack.enter_async_context(self._store.queue()) for _ in range(2)]
         first, second = (PostgresQueue(database_of(queue), turn=RoutingTurn(patience)) for queue in queues)
         return first, second
@@ -89,14 +89,14 @@ async def test_of_two_workers_that_wait_one_comes_back_for_what_is_new(postgres_
         first, second = await TwoWorkers(stack, postgres_url).start(PATIENCE * 100)
         await soon(asyncio.gather(first.changed(), second.changed()))  # they see the store for the first time
         log = await stack.enter_async_context(PostgresStore(postgres_url).log())
-        await soon(log.append(delivery("a")))
+        await soon(appended(log, delivery("a")))
 
         waiting = {asyncio.create_task(one.changed()): one for one in (first, second)}
         (back,), (waits,) = await soon(asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED))
         assert await keys_for(waiting[waits]) == NOTHING
         batch = await waiting[back].routing_batch(limit=9, max_bytes=MUCH)
         assert [one.delivery.key for one in batch.deliveries] == ["a"]
-        await soon(log.append(delivery("b")))
+        await soon(appended(log, delivery("b")))
         await waiting[back].route(batch, [], lease=Lease(B, AFTER), now=NOON)
         await soon(waits)
         assert await keys_for(waiting[waits]) == ("b",)
@@ -147,7 +147,7 @@ async def test_a_turn_for_what_another_worker_has_routed_is_given_back(postgres_
 
         assert await keys_for(late) == NOTHING
         log = await stack.enter_async_context(PostgresStore(postgres_url).log())
-        await soon(log.append(delivery("b")))
+        await soon(appended(log, delivery("b")))
         assert await keys_for(first) == ("b",)
 
 

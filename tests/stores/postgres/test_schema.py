@@ -12,7 +12,7 @@ from receiver.stores.postgres.address import parse_address
 from receiver.stores.postgres.schema import newest, prepare
 from receiver.stores.postgres.store import PostgresStore
 from receiver.stores.postgres.translation import Translation
-from tests.doubles import NOON, delivery, soon
+from tests.doubles import NOON, appended, delivery, soon
 from tests.stores.outside import PostgresTables
 from tests.stores.postgres.gate import Gate
 from tests.stores.postgres.test_faults import end_sessions
@@ -24,7 +24,7 @@ async def test_processes_that_start_at_the_same_time_make_the_tables_once(postgr
         logs = await soon(
             asyncio.gather(*[stack.enter_async_context(PostgresStore(postgres_url).log()) for _ in range(6)])
         )
-        await soon(asyncio.gather(*[log.append(delivery(str(number))) for number, log in enumerate(logs)]))
+        await soon(asyncio.gather(*[appended(log, delivery(str(number))) for number, log in enumerate(logs)]))
 
     tables = PostgresTables(postgres_url)
     assert tables.select("SELECT version FROM schema_version ORDER BY 1") == [(n + 1,) for n in range(newest())]
@@ -79,10 +79,10 @@ async def test_a_process_that_runs_goes_on_when_another_one_has_migrated(postgre
     gate, tables = Gate(postgres_url, "", ""), PostgresTables(postgres_url)
     store = PostgresStore(gate.url)
     async with store.log() as log, store.queue() as queue:
-        await soon(log.append(delivery("before")))
+        await soon(appended(log, delivery("before")))
         tables.run(f"INSERT INTO schema_version VALUES ({newest() + 1})")
         end_sessions(postgres_url)
-        await soon(log.append(delivery("after")))
+        await soon(appended(log, delivery("after")))
         assert len((await queue.routing_batch(limit=9, max_bytes=9_999)).deliveries) == 2
         async with store.maintenance() as maintenance:
             await maintenance.forget(NOON, limit=1)
@@ -90,7 +90,7 @@ async def test_a_process_that_runs_goes_on_when_another_one_has_migrated(postgre
         tables.run(f"INSERT INTO schema_version VALUES ({newest() + 2})")
         end_sessions(postgres_url)
         with pytest.raises(StoreError, match="made by a newer version"):
-            await soon(log.append(delivery("too late")))
+            await soon(appended(log, delivery("too late")))
 
 
 async def test_two_stores_in_one_database_know_nothing_of_each_other(postgres_url: str) -> None:
@@ -100,8 +100,8 @@ async def test_two_stores_in_one_database_know_nothing_of_each_other(postgres_ur
         async with PostgresStore(postgres_url).log() as log, PostgresStore(other_url).log() as other:
             with PostgresTables(postgres_url).connect() as stranger:
                 stranger.execute(b"BEGIN; LOCK TABLE deliveries")
-                await soon(other.append(delivery("other")))
-            await soon(log.append(delivery("own")))
+                await soon(appended(other, delivery("other")))
+            await soon(appended(log, delivery("own")))
         async with PostgresStore(postgres_url).reports() as reports:
             assert [one.key async for one in reports.deliveries(DeliveryFilter())] == ["own"]
     finally:

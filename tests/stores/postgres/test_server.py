@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from receiver.stores.postgres.store import PostgresStore
-from tests.doubles import delivery, soon
+from tests.doubles import appended, delivery, soon
 from tests.stores.postgres.programs import installed_programs
 from tests.stores.postgres.server import running_server
 
@@ -19,4 +19,4 @@ async def test_programs_in_a_closed_folder_run_too(tmp_path: Path) -> None:
     closed.mkdir(0o700)
     with running_server(programs.reachable_copy(closed)) as server:
         async with PostgresStore(server.url).log() as log:
-            await soon(log.append(delivery()))
+            await soon(appended(log, delivery()))

@@ -15,7 +15,7 @@ from receiver.web.console.access import StoreAccess
 from receiver.web.console.app import ConsoleApp
 from receiver.web.console.job_results import KEPT, MAX_KEPT, JobComparisons
 from receiver.web.console.parts import ConsoleOptions
-from tests.doubles import NOON, eventually, soon
+from tests.doubles import NOON, appended, eventually, soon
 from tests.replay.backfill.world import JOB, Service, crawl, document, sent
 from tests.service.client.calling import KEY
 from tests.service.client.stub import Connection, serving
@@ -55,7 +55,7 @@ def clock() -> VirtualClock:
 async def store() -> MemoryStore:
     """Only the first page has arrived."""
     made = MemoryStore()
-    await made.append(sent("crawl.page", "w1", [document(1)]))
+    await appended(made, sent("crawl.page", "w1", [document(1)]))
     return made
 
 
