@@ -49,7 +49,7 @@ class Retention:
             try:
                 async with self._open() as maintenance:
                     await self._tidy(maintenance)
-            except ReceiverError as exc:
+            except (ReceiverError, OSError) as exc:  # handlers may have all files open that a process may have
                 log.warning("maintenance_failed", extra={"reason": str(exc)})
             except Exception:  # a bug of ours: the next try may go well
                 log.exception("maintenance_crashed")

@@ -1,6 +1,7 @@
 """The deliveries that a worker deletes, over a store in memory and a clock that is moved by hand."""
 
 import asyncio
+import errno
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -120,6 +121,7 @@ async def test_once_keys_are_deleted_with_the_delivery_keys() -> None:
     [
         (StoreError("the disk is full"), "maintenance_failed"),
         (ConfigurationError("no full text search"), "maintenance_failed"),
+        (OSError(errno.EMFILE, "Too many open files"), "maintenance_failed"),
         (KeyError("a fault of ours"), "maintenance_crashed"),
     ],
 )
