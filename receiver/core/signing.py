@@ -27,7 +27,7 @@ def sign(body: bytes, secret: str) -> str:
 
 @lru_cache(maxsize=128)
 def _keyed(secret: str) -> hmac.HMAC:
-    """Return an HMAC that has taken in the secret: by a copy of it, 1 KB is signed in two thirds of the time."""
+    """Return an HMAC that has taken in the secret: from a copy of it, 1 KB is signed in 0.7 of the time."""
     return hmac.new(secret.encode(), digestmod="sha256")
 
 

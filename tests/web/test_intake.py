@@ -12,6 +12,7 @@ import pytest
 
 from receiver.core.clock import VirtualClock
 from receiver.core.deliveries import DeliveryFilter, Receipt
+from receiver.core.line_rate import LineRate
 from receiver.core.ports.log import DeliveryLog
 from receiver.core.signing import sign
 from receiver.core.types import AppendOutcome, DeliveryKey
@@ -381,6 +382,25 @@ async def test_a_write_that_is_cancelled_releases_its_bytes(body: bytes) -> None
 
     assert answer.cancelled()
     assert taker.bytes_in_flight == taker.quarantined == 0
+
+
+async def test_a_fault_in_the_report_of_a_delivery_does_not_keep_its_sender_waiting(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The delivery is stored, and the event loop's handler of exceptions is told of the fault."""
+    caplog.set_level(logging.INFO)
+    reported: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: reported.append(context))
+    fault = ValueError("a bug")
+
+    def fail(*_: object) -> bool:
+        raise fault
+
+    taker = intake(MemoryStore())
+    monkeypatch.setattr(LineRate, "allows", fail)
+
+    assert (await soon(accepted(taker, signed(), BODY))).outcome is AppendOutcome.ACCEPTED
+    assert [one["exception"] for one in reported] == [fault]
 
 
 async def test_a_refused_request_releases_its_first_bytes() -> None:

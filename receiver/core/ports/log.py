@@ -40,8 +40,8 @@ class DeliveryLog(Protocol):
     def append(self, delivery: Delivery, then: Then[Receipt]) -> None:
         """Store a delivery unless its key is stored, and call `then` in a later turn of the event loop.
 
-        It gets a CancelledError if writing is cancelled, as when the loop ends. To make a future for each delivery
-        would cost the web process 3 % of its time.
+        It gets a CancelledError if writing is cancelled, as when the loop ends. A future for each delivery took
+        half a microsecond more, of fifteen without sockets.
 
         A second arrival with the same body is counted on the first. One with another body also goes into quarantine
         as a `conflict`. Where many processes append, that is a second transaction, after the one that found the
