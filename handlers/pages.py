@@ -14,15 +14,7 @@ from itertools import islice
 from pathlib import Path
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from handlers.files import (
-    front_matter,
-    one_writer,
-    output_folder,
-    replace_file,
-    safe_name,
-    timestamp,
-    unique_name,
-)
+from handlers.files import front_matter, one_writer, output_folder, replace_file, safe_name, timestamp, unique_name
 from receiver import Context, Router
 from receiver.events import PageEvent
 

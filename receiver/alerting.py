@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from receiver.core.clock import Clock
 from receiver.errors import ConfigurationError
 from receiver.settings import PREFIX, Settings
-from receiver.worker.background import running_beside
+from receiver.worker.upkeep.background import running_beside
 
 if TYPE_CHECKING:  # few deployments have alerts
     import httpx

@@ -11,20 +11,20 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from receiver.alerting import alerting
 from receiver.core.clock import Clock
-from receiver.core.log_lines import event_log
 from receiver.core.ports.log import DeliveryLog
+from receiver.runtime.log_lines import event_log
 from receiver.settings import Settings, load_settings, log_short_secrets
 from receiver.signals.ending import flush_all
 from receiver.signals.metrics import SHARED_FOLDER
 from receiver.signals.traces.switch import delivery_traces
 from receiver.stores import open_store
 from receiver.stores.clocks import open_clock
-from receiver.web.endpoint import WebhookEndpoint
 from receiver.web.health import Liveness, Readiness
 from receiver.web.intake import Authenticator, Intake
 from receiver.web.metrics import PATH as METRICS_PATH
 from receiver.web.metrics import MetricsEndpoint
 from receiver.web.paths import EndpointPaths, NotStarted, has_ended, spellings
+from receiver.web.reception import WebhookEndpoint
 
 if TYPE_CHECKING:  # every request comes with the one, everything that a store can hold with the other
     from receiver.core.ports.store import Store

@@ -21,7 +21,7 @@ from receiver.settings import PREFIX, Settings, as_variables, load_settings
 from receiver.stores import open_store
 from receiver.web.console.app import ConsoleApp
 from receiver.web.console.parts import CheckedPart, ConsoleOptions, ShownSetting
-from receiver.web.console.store_clock import StoreClock
+from receiver.web.console.store import StoreClock
 
 _CHECK_SECONDS = 60.0
 Check = Callable[[], Awaitable[Sequence[CheckedPart]]]

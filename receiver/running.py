@@ -9,11 +9,11 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcon
 from pathlib import Path
 
 from receiver.alerting import alerting
+from receiver.core.activity import HandlerLimits, WorkerSign
 from receiver.core.clock import Clock
 from receiver.core.ports.queue import WorkQueue
 from receiver.core.ports.store import Store
 from receiver.core.types import HandlerName, WorkerId
-from receiver.core.workers import HandlerLimits, WorkerSign
 from receiver.replay.frozen_time import FrozenTime
 from receiver.replay.local import LocalRunner, open_local_runner
 from receiver.routing import Handler, Router
@@ -25,15 +25,13 @@ from receiver.stores import open_store
 from receiver.stores.clocks import open_clock
 from receiver.web.metrics import MetricsEndpoint
 from receiver.worker.assembly import ask_store, open_processes, open_runner
-from receiver.worker.background import running_beside
-from receiver.worker.heartbeat import shown_alive
-from receiver.worker.indexer import indexing
-from receiver.worker.limits import WorkerLimits
+from receiver.worker.claiming import WorkerLimits
+from receiver.worker.events import Unhandled
 from receiver.worker.memory_budget import MemoryBudget
-from receiver.worker.retention import Retention
-from receiver.worker.routing_trial import RoutingTrial
-from receiver.worker.routing_watch import RoutingWatch
-from receiver.worker.unhandled import Unhandled
+from receiver.worker.routing.trial import RoutingTrial, RoutingWatch
+from receiver.worker.upkeep.background import running_beside
+from receiver.worker.upkeep.presence import shown_alive
+from receiver.worker.upkeep.retention import Retention, indexing
 from receiver.worker.worker import Worker
 
 

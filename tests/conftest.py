@@ -51,7 +51,7 @@ _MEMORY, _ENOUGH = Path("/dev/shm"), 2**30
 if os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free >= _ENOUGH:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))
 
-# A worker that finds a niceness keeps it (`receiver.cli.common.giving_way`). It would wait long if
+# A worker that finds a niceness keeps it (`receiver.cli.main`). It would wait long if
 # what other tests run came first.
 if os.nice(0) == 0:
     os.nice(1)

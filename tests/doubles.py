@@ -11,15 +11,14 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
+from receiver.core.batches import Then, resolve
 from receiver.core.clock import VirtualClock
-from receiver.core.deliveries import Delivery, Receipt
-from receiver.core.group_commit import Then, resolve
+from receiver.core.deliveries import Delivery, Quarantined, Receipt
 from receiver.core.ports.log import DeliveryLog
-from receiver.core.quarantine import Quarantined
 from receiver.core.types import DeliveryKey, Headers
 from receiver.signals import Signal
 from receiver.stores.memory import MemoryStore
-from receiver.stores.memory.log import append as store_in
+from receiver.stores.memory.state import append as store_in
 from receiver.web.intake import Admission, Intake
 
 NOON = datetime(2026, 8, 4, 12, tzinfo=UTC)

@@ -15,9 +15,9 @@ from receiver.cli.command_reference import group_of
 from receiver.cli.main import receiver
 from receiver.cli.scaffold import env_example
 from receiver.core.guide import TOPICS, topics
-from receiver.core.markdown import anchor_of
+from receiver.core.text import anchor_of
 from receiver.settings import PREFIX, Settings
-from receiver.signals.metrics.reference import metrics_table
+from receiver.signals.metrics.work import metrics_table
 from tests.texts import GUIDE, PAGES, README, ROOT, blocks, headings, languages, without_blocks
 
 CHECKED = {"python", "console", "sh", "sql", "toml", "yaml", "json"}

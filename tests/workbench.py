@@ -15,8 +15,8 @@ from receiver.errors import ReceiverError
 from receiver.routing import Router
 from receiver.routing.resources import open_resources
 from receiver.stores.memory import MemoryStore
-from receiver.worker.limits import MAX_BYTES, WorkerLimits
-from receiver.worker.runner import Runner
+from receiver.worker.calls.runner import Runner
+from receiver.worker.claiming import MAX_BYTES, WorkerLimits
 from receiver.worker.worker import Worker
 from tests.doubles import NOON, Inline, appended, pass_time, soon, turns
 

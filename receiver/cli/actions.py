@@ -4,11 +4,19 @@ import asyncio
 
 import click
 
-from receiver.cli.common.columns import NOTHING, Column, moment_column
-from receiver.cli.common.filter_options import list_limit_option, store_option
+from receiver.cli.common.filters import list_limit_option, store_option
 from receiver.cli.common.output import note
 from receiver.cli.common.store import clock_of, configured_store, open_reports
-from receiver.cli.common.tables import MAX_ROWS, ListForm, Listing, RowWriter, form_options
+from receiver.cli.common.tables import (
+    MAX_ROWS,
+    NOTHING,
+    Column,
+    ListForm,
+    Listing,
+    RowWriter,
+    form_options,
+    moment_column,
+)
 from receiver.core.recorded_actions import RecordedAction
 from receiver.core.views import action_row
 from receiver.settings import Settings, load_reading_settings

@@ -11,20 +11,11 @@ import click
 
 from receiver.cli.common.confirm import agreed, say, to_its_end
 from receiver.cli.common.exit_codes import FAILED, OK
-from receiver.cli.common.filter_options import (
-    in_time_of_store,
-    json_option,
-    moment,
-    plan_options,
-    store_option,
-    text,
-)
+from receiver.cli.common.filters import in_time_of_store, json_option, moment, plan_options, store_option, text
 from receiver.cli.common.output import note, write_json
 from receiver.cli.common.progress import progress
-from receiver.cli.common.recording import recording
-from receiver.cli.common.service_calls import open_client
-from receiver.cli.common.service_jobs import Unknown, events_of, resolve, unknown_options
-from receiver.cli.common.store import clock_of, configured_store, open_controls, open_reports
+from receiver.cli.common.service import Unknown, events_of, open_client, resolve, unknown_options
+from receiver.cli.common.store import clock_of, configured_store, open_controls, open_reports, recording
 from receiver.core.bulk import Imported
 from receiver.core.jobs import JobFilter
 from receiver.core.ports.reports import Reports

@@ -8,20 +8,19 @@ import click
 
 from receiver.alerting import alert_kinds, open_poster
 from receiver.cli.common.exit_codes import OK, exit_code
-from receiver.cli.common.filter_options import json_option
+from receiver.cli.common.filters import json_option
 from receiver.cli.common.handler_code import import_router
 from receiver.cli.common.output import terminal_width, write_json
-from receiver.cli.common.setting_flags import listening_flags, running_flags, web_flags
-from receiver.cli.handlers.rows import left_waiting
+from receiver.cli.common.settings import listening_flags, running_flags, web_flags
+from receiver.cli.handlers import left_waiting
 from receiver.core.addresses import is_postgres
 from receiver.core.clock import SystemClock
 from receiver.core.deliveries import DeliveryFilter
-from receiver.core.durations import in_words
 from receiver.core.ports.log import DeliveryLog
 from receiver.core.ports.reports import Reports
 from receiver.core.ports.store import Store
-from receiver.core.sizes import shown_size
 from receiver.core.text import counted
+from receiver.core.units import in_words, shown_size
 from receiver.core.work import StoreFacts
 from receiver.errors import ConfigurationError, ReceiverError, StoreError
 from receiver.service.extras import require_emulator
@@ -253,8 +252,8 @@ def _check_emulator() -> str:
         require_emulator()
     except ConfigurationError as exc:
         return f"is not there, and only `receiver emulate` needs it: {exc}"
-    from receiver.service.emulator.browser.finding import find_browser
-    from receiver.service.emulator.options import EmulatorOptions
+    from receiver.emulator.browser.chromium import find_browser
+    from receiver.emulator.options import EmulatorOptions
 
     found = find_browser(EmulatorOptions())
     return f"can run; its browser{'' if found.executable is None else ':'} {found.text}"

@@ -6,7 +6,7 @@ import click
 
 from receiver.cli.common.exit_codes import MEANINGS
 from receiver.cli.main import receiver
-from receiver.core.markdown import table
+from receiver.core.text import table
 
 _WIDTH = 76
 """Columns of a help text: as a block of a page, it fits into 80."""

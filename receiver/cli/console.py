@@ -10,15 +10,14 @@ import click
 
 from receiver.cli.common.exit_codes import OK
 from receiver.cli.common.interrupt import stop_signals
-from receiver.cli.common.logging_setup import load_logged_settings
-from receiver.cli.common.setting_flags import console_flags
+from receiver.cli.common.settings import console_flags, load_logged_settings
 from receiver.console import Console
-from receiver.core.event_loop import run
-from receiver.core.log_lines import event_log
+from receiver.runtime.event_loop import run
+from receiver.runtime.log_lines import event_log
+from receiver.runtime.processes import end_after_parent
 from receiver.settings import Settings
 from receiver.web.listening import address, bind
 from receiver.web.server import make_server
-from receiver.worker.parent_death import end_after_parent
 
 log = event_log("receiver.cli.console")
 

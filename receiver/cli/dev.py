@@ -9,10 +9,10 @@ from urllib.request import urlopen
 import click
 
 from receiver.cli.common.output import note
-from receiver.cli.common.setting_flags import listening_flags, running_flags
+from receiver.cli.common.settings import listening_flags, running_flags
 from receiver.cli.common.tables import ListForm
 from receiver.cli.serve import serve_with
-from receiver.cli.tail.command import Follower, shown
+from receiver.cli.tail import Follower, shown
 from receiver.core.addresses import is_loopback
 from receiver.core.clock import SystemClock
 from receiver.core.deliveries import DeliveryFilter

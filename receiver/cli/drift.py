@@ -4,13 +4,11 @@ from typing import Any
 
 import click
 
-from receiver.cli.common.columns import NOTHING, Column, moment_column
-from receiver.cli.common.filter_options import filter_options, store_option
-from receiver.cli.common.job_ids import with_whole_job_id
+from receiver.cli.common.filters import filter_options, store_option, with_whole_job_id
 from receiver.cli.common.output import note
 from receiver.cli.common.progress import progress
 from receiver.cli.common.store import read
-from receiver.cli.common.tables import ListForm, Listing, RowWriter, form_options
+from receiver.cli.common.tables import NOTHING, Column, ListForm, Listing, RowWriter, form_options, moment_column
 from receiver.core.clock import iso
 from receiver.core.deliveries import DeliveryFilter
 from receiver.core.ports.reports import Reports

@@ -1,13 +1,14 @@
 """The `receiver` command: it runs a subcommand, and turns every error into one line and an exit code."""
 
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import click
 
 from receiver.cli.common.exit_codes import FAILED, INTERRUPTED, OK, exit_code
-from receiver.cli.common.giving_way import give_way
 from receiver.cli.common.lazy_group import LazyGroup
 from receiver.cli.common.stdout import (
     StdoutClosed,
@@ -17,40 +18,87 @@ from receiver.cli.common.stdout import (
     guard_stdout,
     open_standard_files,
 )
-from receiver.core.process_ends import find_supervisor, tell_exit_code
 from receiver.errors import ReceiverError
+from receiver.runtime.processes import find_supervisor, tell_exit_code
+
+# FOLDED: Which commands leave the processors to the endpoint, where these are busy, and how.
+_READERS = frozenset({"events export", "events list", "jobs list", "store copy"})
+"""Commands of groups that only read, and may go through a whole store."""
+_WRITING = frozenset({"--enqueue", "--record"})
+"""Options with which `replay` writes."""
+_READER_NICENESS = 10
+_WORKER_NICENESS = 5
+"""Linux gives a worker a third of the time that a program of niceness 0 has, while both want the same processor."""
+
+
+def give_way(arguments: Sequence[str]) -> None:
+    """Take the place behind the endpoint that a command has, also for its threads and its processes.
+
+    Stored deliveries can wait, and a sender does not wait for long. So a worker has a lower priority: where all
+    processors are busy, that is worth about 10 % of the acks at 1 KB. It also does not interrupt what runs when it
+    has work again, which is worth about 5 %. Linux calls that SCHED_BATCH (sched(7)); elsewhere there is nothing
+    like it. A worker keeps a priority or a policy that somebody has chosen.
+    """
+    if is_reader(arguments):
+        _add_niceness(_READER_NICENESS)
+    if arguments[:1] != ["work"]:
+        return
+    if os.getpriority(os.PRIO_PROCESS, 0) == 0:
+        _add_niceness(_WORKER_NICENESS)
+    if sys.platform == "linux":
+        # Some sandboxes forbid it, and musl does not have it (sched_getscheduler.c: ENOSYS). All works without.
+        with suppress(OSError):
+            if os.sched_getscheduler(0) == os.SCHED_OTHER:
+                os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+
+
+def _add_niceness(more: int) -> None:
+    with suppress(OSError):  # a sandbox may forbid it
+        os.nice(more)
+
+
+def is_reader(arguments: Sequence[str]) -> bool:
+    """Tell whether a command only reads, for long.
+
+    One that writes many deliveries at a time has no lower priority: the endpoint would wait for its lock while it
+    waits for a processor. The transactions of a worker take little of one.
+    """
+    if arguments[:1] == ["replay"]:
+        return not _WRITING.intersection(arguments)
+    return arguments[:1] == ["backup"] or " ".join(arguments[:2]) in _READERS
+
 
 _COMMANDS = {
     "serve": "receiver.cli.serve:serve",
     "work": "receiver.cli.work:work",
     "dev": "receiver.cli.dev:dev",
     "demo": "receiver.cli.demo.command:demo",
-    "new": "receiver.cli.new:new",
+    "new": "receiver.cli.scaffold:new",
     "check": "receiver.cli.check:check",
     "guide": "receiver.cli.guide:guide",
     "backup": "receiver.cli.backup:backup",
-    "restore": "receiver.cli.restore:restore",
-    "store": "receiver.cli.store.group:store",
+    "restore": "receiver.cli.backup:restore",
+    "store": "receiver.cli.store:store",
     "send": "receiver.cli.send:send",
     "emulate": "receiver.cli.emulate.command:emulate",
     "console": "receiver.cli.console:console",
-    "tail": "receiver.cli.tail.command:tail",
+    "tail": "receiver.cli.tail:tail",
     "simulate": "receiver.cli.simulate.command:simulate",
-    "events": "receiver.cli.events.group:events",
-    "jobs": "receiver.cli.jobs.group:jobs",
-    "start": "receiver.cli.start.group:start",
+    "events": "receiver.cli.events.list:events",
+    "jobs": "receiver.cli.jobs:jobs",
+    "start": "receiver.cli.start:start",
     "scrape": "receiver.cli.scrape:scrape",
-    "monitors": "receiver.cli.monitors.group:monitors",
+    "monitors": "receiver.cli.monitors:monitors",
     "backfill": "receiver.cli.backfill:backfill",
     "drift": "receiver.cli.drift:drift",
-    "alerts": "receiver.cli.alerts.group:alerts",
-    "quarantine": "receiver.cli.quarantine.group:quarantine",
+    "alerts": "receiver.cli.alerts:alerts",
+    "quarantine": "receiver.cli.quarantine:quarantine",
     "actions": "receiver.cli.actions:actions",
-    "work-items": "receiver.cli.work_items.group:work_items",
-    "handlers": "receiver.cli.handlers.group:handlers",
+    "work-items": "receiver.cli.work_items.list:work_items",
+    "handlers": "receiver.cli.handlers:handlers",
     "replay": "receiver.cli.replay.command:replay",
     "sign": "receiver.cli.sign:sign",
-    "verify": "receiver.cli.verify:verify",
+    "verify": "receiver.cli.sign:verify",
 }
 
 
@@ -113,7 +161,7 @@ def _run(command: Callable[..., Any], *args: Any, **kwargs: Any) -> int:
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
     except ReceiverError as exc:
-        from receiver.cli.common.logging_setup import show_error  # loads the settings, which few errors need
+        from receiver.cli.common.settings import show_error  # loads the settings, which few errors need
 
         show_error(str(exc))
         return exit_code(exc)

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from receiver.cli.common.exit_codes import FAILED, OK
-from receiver.cli.common.filter_options import json_option, text
+from receiver.cli.common.filters import json_option, text
 from receiver.cli.common.output import note, write_json, write_line
-from receiver.cli.common.service_calls import as_it_came, ask, build
+from receiver.cli.common.service import as_it_came, ask, build
 from receiver.cli.common.service_fields import Given, field_options, require_argument, write_estimate
 from receiver.core.text import escape_controls
 from receiver.settings import load_settings

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from receiver.cli.common.logging_setup import load_logged_settings
-from receiver.cli.common.setting_flags import listening_flags, running_flags, web_flags
-from receiver.core.log_lines import event_log
+from receiver.cli.common.settings import listening_flags, load_logged_settings, running_flags, web_flags
+from receiver.runtime.log_lines import event_log
 from receiver.settings import Settings, log_short_secrets
 from receiver.stores.writer_process.starting import (
     StartedWriter,
@@ -20,7 +19,7 @@ from receiver.stores.writer_process.starting import (
 from receiver.web.listening import bind
 
 if TYPE_CHECKING:  # it loads the server, which waits until the process that writes has begun
-    from receiver.cli.common.composition import Beside
+    from receiver.cli.common.serving import Beside
 
 log = event_log(__name__)
 
@@ -55,7 +54,7 @@ def serve(
     is started again, and the others go on.
     """
     if listener is not None and shared is not None and number is not None:
-        from receiver.cli.common.web_processes import serve_as_one_of_several  # loads the server
+        from receiver.cli.common.serving import serve_as_one_of_several  # loads the server
 
         return serve_as_one_of_several(load_logged_settings(flags), listener, shared, number, worker=worker)
     if reload and not worker:
@@ -76,7 +75,7 @@ def serve_with(flags: Mapping[str, object], *, worker: bool, reload: bool, besid
         log.warning("public_url_not_reachable", extra={"advice": advice})
     with bind(settings.host, settings.port) as listener, _writer_process(settings) as writer:
         # Only here: both processes then load their modules at the same time, which saves a third of the start.
-        from receiver.cli.common.composition import serve_on
+        from receiver.cli.common.serving import serve_on
 
         return serve_on(listener, settings, flags, writer=writer, worker=worker, reload=reload, beside=beside)
 

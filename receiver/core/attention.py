@@ -6,16 +6,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from receiver.core.dead_letters import EXAMINED, DeadGroup, grouped
-from receiver.core.deliveries import DeliveryFilter
-from receiver.core.durations import in_words
+from receiver.core.activity import WorkerReport
+from receiver.core.deliveries import DeliveryFilter, QuarantinedSummary, QuarantineFilter
 from receiver.core.ports.reports import Reports
-from receiver.core.quarantine import QuarantinedSummary, QuarantineFilter
 from receiver.core.text import counted, shortened
 from receiver.core.types import HandlerName, HandlerSwitch, WorkState
+from receiver.core.units import in_words
 from receiver.core.views import waiting_items
-from receiver.core.work import Backlog, HandlerReport, WorkFilter
-from receiver.core.workers import WorkerReport
+from receiver.core.work import EXAMINED, Backlog, DeadGroup, HandlerReport, WorkFilter, grouped
 
 QUARANTINED_WITHIN = timedelta(days=1)
 """A request that was put in quarantine longer ago needs nobody any more."""

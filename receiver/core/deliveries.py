@@ -2,10 +2,11 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
-from receiver.core.run_names import RUN_FAMILY
+from receiver.core.schedules import RUN_FAMILY
 from receiver.core.types import AppendOutcome, DeliveryKey, DeliveryState, Globs, Headers, Origin
+from receiver.errors import Malformed
 
 if TYPE_CHECKING:  # a process that only stores deliveries knows no work
     from receiver.core.work import WorkSummary
@@ -110,3 +111,74 @@ class DeliveryFilter:
     def selects_runs(self) -> bool:
         """Tell whether scheduled runs are selected too."""
         return self.with_runs or (self.type or "").startswith(RUN_FAMILY)
+
+
+# FOLDED: Requests in quarantine: kept, and listed.
+KINDS = (Malformed.code, AppendOutcome.CONFLICT.value)
+"""The reasons for which a request can be in quarantine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantined:
+    """An authenticated request that was refused, or that contradicts a stored delivery."""
+
+    received_at: datetime
+    reason: str
+    detail: str
+    key: DeliveryKey | None
+    headers: Headers
+    body: bytes
+
+
+def conflict(
+    delivery: Delivery, detail: str = "a delivery with this key and another body was stored before"
+) -> Quarantined:
+    """Return the request to keep for a delivery that contradicts the stored one with its key."""
+    reason = AppendOutcome.CONFLICT.value
+    return Quarantined(delivery.received_at, reason, detail, delivery.key, delivery.headers, delivery.body)
+
+
+@dataclass(frozen=True, slots=True)
+class QuarantinedSummary:
+    """One line of a listing. `key` is the key of the stored delivery that the request contradicts."""
+
+    id: int
+    received_at: datetime
+    reason: str
+    detail: str
+    key: DeliveryKey | None
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class QuarantineFilter:
+    """Which requests in quarantine a listing is about. None does not narrow."""
+
+    reason: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    limit: int | None = None
+
+
+# FOLDED: A page of a listing that is found in bounded work.
+Row = TypeVar("Row")
+
+
+@dataclass(frozen=True, slots=True)
+class LookEnd:
+    """The oldest row that was examined, where older rows are left."""
+
+    place: int
+    """Its seq or its id. The next look begins behind it."""
+    received_at: datetime
+    """When its delivery arrived."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListingPage(Generic[Row]):
+    """The newest rows that fit a filter, as far as they were looked for."""
+
+    rows: tuple[Row, ...]
+    """The newest first, at most as many as the limit of the filter."""
+    end: LookEnd | None = None
+    """Where the look ended before it had found as many. None where it found them, or examined all older rows."""

@@ -6,8 +6,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
-from receiver.core.run_names import RUN_KEY_PREFIX
 from receiver.core.types import DeliveryKey, HandlerName
+
+# FOLDED: How scheduled runs are told from deliveries of a sender: their type and their keys.
+RUN_FAMILY = "schedule."
+RUN_TYPE = "schedule.run"
+"""The type of a scheduled run, where events have theirs."""
+RUN_KEY_PREFIX = "every:"
+"""How the keys of scheduled runs begin. No delivery of a sender gets such a key."""
+
 
 KEPT_RUNS = 100
 """Ended runs of a handler that a store keeps: a run every minute must not fill the disk."""

@@ -1,9 +1,13 @@
 """Texts for people and for stores: counted nouns, short lists, hints, and characters that do no harm."""
 
 import difflib
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
+from typing import Any
 
-from receiver.core.run_names import RUN_KEY_PREFIX
+from receiver.core.schedules import RUN_KEY_PREFIX
+from receiver.core.units import WRONG_DURATION, in_words
 
 MAX_WIDTH = 1_000
 """Characters of a text that is shown on one line."""
@@ -103,3 +107,75 @@ def did_you_mean(names: Sequence[str]) -> str:
 def literal(text: str) -> str:
     """Return a glob that matches only this text."""
     return "".join(f"[{char}]" if char in "*?[" else char for char in text)
+
+
+# FOLDED: Why a value was refused, as people say it: pydantic's reasons are about Python types.
+_REASONS = {
+    "missing": "this is missing",
+    "extra_forbidden": "there is no such field",
+    "int_type": "write a whole number",
+    "int_parsing": "write a whole number",
+    "int_parsing_size": "write a smaller number",
+    "int_from_float": "write a whole number",
+    "float_type": "write a number",
+    "float_parsing": "write a number",
+    "bool_type": "write true or false",
+    "bool_parsing": "write true or false",
+    "string_type": "write a text",
+    "tuple_type": "write a list",
+    "list_type": "write a list",
+    "dict_type": "write an object",
+    "mapping_type": "write an object",
+    "model_type": "write an object",
+    "model_attributes_type": "write an object",
+    "time_delta_type": WRONG_DURATION,
+    "time_delta_parsing": WRONG_DURATION,
+    "timezone_aware": "it needs a time zone, such as Z",
+    "greater_than": "it has to be more than {gt}",
+    "greater_than_equal": "it has to be {ge} or more",
+    "less_than": "it has to be less than {lt}",
+    "less_than_equal": "it has to be {le} or less",
+    "literal_error": "it has to be {expected}",
+    "enum": "it has to be {expected}",
+    "string_too_short": "write {min_length} or more characters",
+    "string_too_long": "write {max_length} or fewer characters",
+    "too_short": "list {min_length} or more",
+    "too_long": "list {max_length} or fewer",
+}
+_DURATION = re.compile(r"datetime\.timedelta\(((?:\w+=\d+(?:, )?)*|0)\)|(\d+) seconds")
+_PART = re.compile(r"(\w+)=(\d+)")
+
+
+def plain_reason(error: Mapping[str, Any]) -> str:
+    """Return the reason of one of pydantic's error details in plain words. It never has the input.
+
+    The details need their context, for the limits.
+    """
+    limits = {name: _written(limit) for name, limit in error.get("ctx", {}).items()}
+    known = _REASONS.get(error["type"])
+    if known is not None:
+        return known.format_map(limits)
+    reason: str = error["msg"]
+    return reason.removeprefix("Value error, ").replace("Input should be", "it has to be")
+
+
+def _written(limit: object) -> object:
+    """Return a limit as people write it; pydantic gives durations as texts for Python, or as `10 seconds`."""
+    if isinstance(limit, str) and (found := _DURATION.fullmatch(limit)):
+        given = {name: int(number) for name, number in _PART.findall(found[1] or "")}
+        return in_words(timedelta(**given) if found[2] is None else timedelta(seconds=int(found[2])))
+    if isinstance(limit, float) and limit.is_integer():
+        return int(limit)
+    return in_words(limit) if isinstance(limit, timedelta) else limit
+
+
+# FOLDED: What we write as Markdown: tables, and the names that headings have in links.
+def anchor_of(heading: str) -> str:
+    """Return the name of a heading in links, by the rule of GitHub."""
+    return re.sub(r"[^a-z0-9 _-]", "", heading.lower()).replace(" ", "-")
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a Markdown table. A bar in the text of a cell does not end the cell."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)

@@ -1,6 +1,7 @@
 """Types that all parts share: ids, states and headers."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import NewType
 
@@ -119,3 +120,12 @@ class AttemptOutcome(StrEnum):
     TIMED_OUT = "timed_out"
     LOST = "lost"
     """Its worker died or lost its lease, so its end is unknown."""
+
+
+# FOLDED: The version of a database's schema.
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """The version of the schema that a database has, and the one that this program needs."""
+
+    stored: int
+    needed: int

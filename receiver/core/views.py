@@ -10,11 +10,16 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from receiver.core.clock import iso, local_time
-from receiver.core.deliveries import DeliveryDetail, DeliveryFilter, DeliverySummary
+from receiver.core.deliveries import (
+    DeliveryDetail,
+    DeliveryFilter,
+    DeliverySummary,
+    Quarantined,
+    QuarantinedSummary,
+)
+from receiver.core.envelope import NotJson, load_json
 from receiver.core.jobs import JobDetail, JobSummary, JobWork, warnings
-from receiver.core.lenient_json import NotJson, load_json
 from receiver.core.ports.reports import DeliveryReader
-from receiver.core.quarantine import Quarantined, QuarantinedSummary
 from receiver.core.recorded_actions import RecordedAction
 from receiver.core.subjects import Subject, subject_of
 from receiver.core.types import WorkState

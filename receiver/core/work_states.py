@@ -27,7 +27,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from types import MappingProxyType
 
-from receiver.core.markdown import table
+from receiver.core.text import table
 from receiver.core.types import WorkState
 
 

@@ -1,7 +1,7 @@
 """From bytes to events: the class of each type."""
 
 from receiver.core.body_cost import MAX_BODY_COST, MAX_OBJECTS, NEVER_REFUSED, body_cost
-from receiver.core.lenient_json import NotJson, TooDeep, load_json
+from receiver.core.envelope import NotJson, TooDeep, load_json
 from receiver.errors import CostlyBody, Malformed
 from receiver.events.agent import AgentAction, AgentCancelled, AgentCompleted, AgentFailed, AgentStarted
 from receiver.events.base import Event, UnknownEvent

@@ -1,6 +1,6 @@
 """The table of event types in the guide."""
 
-from receiver.core.markdown import table
+from receiver.core.text import table
 from receiver.events.catalog import EVENT_CLASSES
 
 

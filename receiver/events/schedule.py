@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from receiver.core.run_names import RUN_TYPE
+from receiver.core.schedules import RUN_TYPE
 from receiver.events.base import Event
 from receiver.events.documents.shape import Moment
 

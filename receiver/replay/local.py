@@ -9,7 +9,6 @@ from receiver.core.claims import WorkItem
 from receiver.core.clock import Clock
 from receiver.core.deliveries import StoredDelivery
 from receiver.core.rules import Result
-from receiver.core.tracebacks import traceback_of
 from receiver.core.types import HandlerName, Trigger
 from receiver.core.work import Attempt
 from receiver.replay.frozen_time import FrozenTime
@@ -17,10 +16,11 @@ from receiver.routing import Handler, Router
 from receiver.routing.context import AskOnce, Clients
 from receiver.routing.policies import RunsIn
 from receiver.routing.resources import needed_by
+from receiver.runtime.tracebacks import traceback_of
 from receiver.signals.traces.contracts import AttemptTraces
 from receiver.worker.assembly import open_runner
 from receiver.worker.attempts import AttemptRunner, Claimed
-from receiver.worker.fanout import read_to_route, wanting
+from receiver.worker.events import read_to_route, wanting
 
 
 @dataclass(frozen=True, slots=True)

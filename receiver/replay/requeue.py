@@ -7,15 +7,14 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from receiver.core.deliveries import StoredDelivery
-from receiver.core.lenient_json import NotJson, load_json
+from receiver.core.envelope import NotJson, load_json
 from receiver.core.types import Trigger
 from receiver.core.work import NewWork
 from receiver.replay.selection import Chosen
 from receiver.routing import Handler, Router
 from receiver.service.samples import encode
-from receiver.worker.fanout import read_to_route, wanting
-from receiver.worker.holds import hold_for
-from receiver.worker.lanes import lane_of
+from receiver.worker.events import lane_of, read_to_route, wanting
+from receiver.worker.routing.planning import hold_for
 
 
 def new_work(chosen: Chosen, handlers: Iterable[Handler], router: Router, now: datetime) -> Sequence[NewWork]:

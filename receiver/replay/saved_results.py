@@ -9,7 +9,7 @@ from typing import IO, Any
 
 from pydantic_core import to_json
 
-from receiver.core.lenient_json import NotJson, load_json
+from receiver.core.envelope import NotJson, load_json
 from receiver.errors import ConfigurationError
 from receiver.replay.outcomes import RunResult
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from receiver.core.bulk import Cursor
 from receiver.core.deliveries import DeliveryFilter, StoredDelivery
-from receiver.core.lenient_json import NotJson, load_json
+from receiver.core.envelope import NotJson, load_json
 from receiver.core.ports.reports import DeliveryReader
 from receiver.core.types import HandlerName
 from receiver.routing import Handler

@@ -36,7 +36,7 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 from pydantic_core import CoreSchema
 
-from receiver.core.host_names import LONGEST_LABEL, fits_dns
+from receiver.core.addresses import LONGEST_LABEL, fits_dns
 
 _TOKEN = frozenset(string.ascii_letters + string.digits + "!#$%&'*+-.^_`|~")
 """The characters in the name of an HTTP header: RFC 9110, section 5.6.2."""

@@ -2,7 +2,7 @@
 
 import string
 
-from receiver.core.host_names import fits_dns
+from receiver.core.addresses import fits_dns
 
 _LETTERS_DIGITS_HYPHEN = frozenset(string.ascii_letters + string.digits + "-")
 _URL_MARKS = frozenset("/:?#@\\")

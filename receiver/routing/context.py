@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
-from receiver.core.durations import in_words
 from receiver.core.retries import MAX_PAUSE
 from receiver.core.types import DeliveryKey, HandlerName, Headers, Trigger
+from receiver.core.units import in_words
 from receiver.errors import HandlerError, NoApiKey
 from receiver.events import Event
 from receiver.routing.schedules import Pause, read_pause

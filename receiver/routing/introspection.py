@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import receiver.events as events
-from receiver.core.tracebacks import short_path
 from receiver.errors import HandlerError
 from receiver.routing.context import BatchContext, Context
+from receiver.runtime.tracebacks import short_path
 
 Needs = tuple[tuple[str, Any], ...]
 """Names of parameters, and their annotations."""

@@ -8,9 +8,9 @@ from datetime import timedelta
 from itertools import accumulate, islice
 from typing import Any, Generic, Literal, TypedDict, TypeVar
 
-from receiver.core.durations import in_words
 from receiver.core.retries import DEFAULT_SCHEDULE, MAX_PAUSE, RetrySchedule
 from receiver.core.text import did_you_mean
+from receiver.core.units import in_words
 from receiver.errors import HandlerError, as_duration
 from receiver.events import Event
 from receiver.routing.introspection import is_async, takes_one_argument

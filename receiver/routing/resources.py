@@ -13,8 +13,6 @@ from functools import partial
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
-from receiver.core.log_lines import event_log
-from receiver.core.tracebacks import error_line, with_place
 from receiver.errors import HandlerError
 from receiver.routing.introspection import (
     Needs,
@@ -24,6 +22,8 @@ from receiver.routing.introspection import (
     place_of,
     require_resource_type,
 )
+from receiver.runtime.log_lines import event_log
+from receiver.runtime.tracebacks import error_line, with_place
 
 log = event_log(__name__)
 

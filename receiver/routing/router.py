@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, TypeVar, Unpack, overload
 
+from receiver.core.field_texts import field_texts
+from receiver.core.text import table
 from receiver.core.types import HandlerName
 from receiver.errors import HandlerError
 from receiver.events import Event
@@ -270,3 +272,10 @@ def _require_findable(handler: Handler) -> None:
             f"{place_of(function)}{handler.name}: in another process {function.__module__}.{function.__qualname__} "
             'is not this function; with run_in="process" on(...) must be its outermost decorator'
         )
+
+
+# FOLDED: The table of handler options in the guide.
+def options_table() -> str:
+    """Return a table of the options of a handler with their meaning and default."""
+    rows = [(f"`{name}=`", text) for name, text in field_texts(HandlerOptions).items()]
+    return table(("option", "meaning and default"), rows)

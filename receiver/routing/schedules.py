@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
-from receiver.core.cron import Cron
-from receiver.core.cron_runs import UTC_NAME, last_runs, next_run, zone_of
-from receiver.core.durations import MICROSECOND, in_words, spoken_duration
+from receiver.core.cron import UTC_NAME, Cron, last_runs, next_run, zone_of
+from receiver.core.units import MICROSECOND, in_words, spoken_duration
 from receiver.errors import HandlerError, as_duration
 
 Pause = str | float | timedelta

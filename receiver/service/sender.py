@@ -13,7 +13,7 @@ from typing import Self
 import httpx
 
 from receiver.core.clock import Clock, SystemClock, time_limit
-from receiver.core.lenient_json import NotJson, load_json
+from receiver.core.envelope import NotJson, load_json
 from receiver.core.signing import sign
 from receiver.errors import ConfigurationError
 from receiver.service.schedule import SERVICE

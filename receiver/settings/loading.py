@@ -1,8 +1,11 @@
 """Settings from this process's environment, and the environment for another process."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+from receiver.core.text import counted
+from receiver.runtime.log_lines import event_log
 from receiver.settings.environment import PREFIX
 from receiver.settings.model import Settings
 from receiver.settings.values import as_text
@@ -29,3 +32,43 @@ def as_variables(settings: Settings) -> dict[str, str]:
         for name in sorted(settings.model_fields_set)
         if (written := as_text(getattr(settings, name))) is not None
     }
+
+
+# FOLDED: Settings that are given, for tests: the machine must not decide how one ends. // No command needs the
+# class, and making it takes some milliseconds.
+class GivenSettings(Settings):
+    """Settings that have only given values and defaults: they read no environment and no file."""
+
+    _reads_environment: ClassVar[bool] = False
+
+    def __init__(self, **values: Any) -> None:
+        super().__init__(**values | {"_env_file": None})
+
+
+# FOLDED: Advice about secrets and tokens that are so short that somebody could guess them.
+log = event_log(__name__)
+
+MIN_BYTES = 14
+"""A key of HMAC needs 112 bits (NIST SP 800-131A Rev. 2, section 10). A shorter text cannot have them, so no secret
+that was made well falls under this; the service does not say how long its own are. RFC 2104, section 3, asks for
+the 32 bytes of the hash, but random text of half that length cannot be guessed either."""
+
+
+def short_secret_advice(settings: Settings) -> Sequence[str]:
+    """Return advice for each setting with such values, without the values."""
+    given = (
+        ("SECRETS", "secret", settings.plain_secrets(), "use the webhook secret of your account"),
+        ("TOKENS", "token", settings.plain_tokens(), "use a random one, such as `openssl rand -hex 32` prints"),
+    )
+    return [
+        f"{PREFIX}{name} has {counted(short, noun)} of less than {MIN_BYTES} bytes: somebody could guess "
+        f"{'it' if short == 1 else 'them'}, and send deliveries; {remedy}"
+        for name, noun, values, remedy in given
+        if (short := sum(len(value.encode()) < MIN_BYTES for value in values))
+    ]
+
+
+def log_short_secrets(settings: Settings) -> None:
+    """Log the advice, a line for each setting."""
+    for advice in short_secret_advice(settings):
+        log.warning("secret_too_short", extra={"advice": advice})

@@ -11,10 +11,10 @@ from pydantic import Field, SecretStr, ValidationError, field_serializer, model_
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from receiver.core.addresses import is_loopback, is_private, shown_address
-from receiver.core.memory import memory_limit
-from receiver.core.refusals import plain_reason
-from receiver.core.sizes import written_size
+from receiver.core.text import plain_reason
+from receiver.core.units import written_size
 from receiver.errors import ConfigurationError, NoApiKey
+from receiver.runtime.processes import memory_limit
 from receiver.service.schedule import SERVICE
 from receiver.settings.environment import PREFIX, PlatformSource, WithoutLinks, refuse_unknown_names, variable_of
 from receiver.settings.values import (

@@ -4,9 +4,8 @@ from datetime import timedelta
 
 from pydantic.fields import FieldInfo
 
-from receiver.core.durations import in_words
-from receiver.core.markdown import table
-from receiver.core.sizes import written_size
+from receiver.core.text import table
+from receiver.core.units import in_words, written_size
 from receiver.settings.model import Settings
 from receiver.settings.values import READ_SIZE
 

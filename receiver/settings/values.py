@@ -9,11 +9,9 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 from pydantic_settings import NoDecode
 
-from receiver.core.addresses import is_loopback, is_private
-from receiver.core.durations import MAX_DURATION, in_words, parse_duration
-from receiver.core.service_address import require_service_address
+from receiver.core.addresses import is_loopback, is_private, require_service_address
 from receiver.core.signing import standard_key
-from receiver.core.sizes import parse_size
+from receiver.core.units import MAX_DURATION, in_words, parse_duration, parse_size
 
 PLACEHOLDER = "the-webhook-secret-of-your-account"
 """The value of SECRETS in `.env.example`. Settings refuse it as a secret."""

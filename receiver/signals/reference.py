@@ -1,7 +1,7 @@
 """The tables of signals in the guide."""
 
 from receiver.core.field_texts import field_texts
-from receiver.core.markdown import table
+from receiver.core.text import table
 from receiver.signals import contracts
 
 

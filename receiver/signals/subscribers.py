@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 
 import blinker
 
-from receiver.core.log_lines import event_log
+from receiver.runtime.log_lines import event_log
 
 log = event_log(__name__)
 

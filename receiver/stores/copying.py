@@ -7,8 +7,8 @@ from typing import Any
 from receiver.core.ports.store import Store
 from receiver.errors import ConfigurationError
 from receiver.stores import open_store
+from receiver.stores.sql.connection import NamedDatabase, errors_of
 from receiver.stores.sql.copying import SOURCE, TARGET, CopySide, CopySizes, sizes_of
-from receiver.stores.sql.named_errors import NamedDatabase, errors_of
 
 
 @asynccontextmanager
@@ -54,9 +54,9 @@ def _store(url: str) -> Store:
 
 def _side(url: str, face: Any) -> CopySide:
     if url.startswith("sqlite:"):
-        from receiver.stores.sqlite.copying import SqliteCopySide  # the other driver need not be installed
+        from receiver.stores.sqlite.controls import SqliteCopySide  # the other driver need not be installed
 
         return SqliteCopySide(face.database)
-    from receiver.stores.postgres.copying import PostgresCopySide  # as above
+    from receiver.stores.postgres.controls import PostgresCopySide  # as above
 
     return PostgresCopySide(face.database)

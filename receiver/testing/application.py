@@ -13,12 +13,12 @@ from receiver.core.work import WorkDetail, WorkFilter
 from receiver.routing import Router
 from receiver.routing.context import Clients
 from receiver.settings import Settings
-from receiver.settings.given import GivenSettings
+from receiver.settings.loading import GivenSettings
 from receiver.stores import open_store
 from receiver.testing.clock import SteppedClock
 from receiver.testing.work import Work
 from receiver.testing.working import working
-from receiver.worker.runner import NO_RESOURCES
+from receiver.worker.calls.runner import NO_RESOURCES
 
 SECRET = "example-secret"  # noqa: S105 - signs made-up deliveries
 

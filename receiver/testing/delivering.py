@@ -12,20 +12,20 @@ from receiver.core.clock import SystemClock
 from receiver.core.deliveries import Delivery, StoredDelivery
 from receiver.core.envelope import mask_headers, read_envelope
 from receiver.core.rules import decide, state_after
-from receiver.core.tracebacks import is_users_code
 from receiver.core.types import HandlerName, Headers, Origin, Trigger
 from receiver.events import Event, ScheduledRun
 from receiver.replay.local import LocalRun, LocalRunner
 from receiver.routing import Router
 from receiver.routing.context import AskOnce
 from receiver.routing.resources import require_given
+from receiver.runtime.tracebacks import is_users_code
 from receiver.testing.routers import require_router
 from receiver.testing.samples import Deliverable, as_body
 from receiver.testing.work import Work
 from receiver.worker.assembly import open_runner
-from receiver.worker.fanout import read_to_route, wanting
-from receiver.worker.runner import NO_RESOURCES
-from receiver.worker.schedules import run_delivery
+from receiver.worker.calls.runner import NO_RESOURCES
+from receiver.worker.events import read_to_route, wanting
+from receiver.worker.upkeep.schedules import run_delivery
 
 Deliveries = Deliverable | Iterable[Deliverable]
 

@@ -14,7 +14,7 @@ from receiver.testing.clock import SteppedClock
 from receiver.testing.work import Work
 
 if TYPE_CHECKING:  # they bring a store and an HTTP client, which few tests need
-    from receiver.service.emulator.options import SiteSource
+    from receiver.emulator.options import SiteSource
     from receiver.testing.application import RunningReceiver
     from receiver.testing.emulating import RunningEmulator
     from receiver.testing.sender import ScheduledSender

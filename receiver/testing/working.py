@@ -18,7 +18,7 @@ from receiver.testing.clock import SteppedClock, turns
 from receiver.testing.routers import require_router
 from receiver.worker.assembly import ask_store, open_runner
 from receiver.worker.attempts import AttemptRunner, Claimed, Ended
-from receiver.worker.limits import WorkerLimits
+from receiver.worker.claiming import WorkerLimits
 from receiver.worker.worker import Worker
 
 

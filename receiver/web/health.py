@@ -7,8 +7,8 @@ from urllib.parse import parse_qs
 
 from starlette.types import Receive, Scope, Send
 
-from receiver.core.log_lines import event_log
 from receiver.errors import StoreError
+from receiver.runtime.log_lines import event_log
 from receiver.web.intake import Intake
 from receiver.web.replies import Reply, method_not_allowed, reply, send_reply, unavailable
 

@@ -10,15 +10,13 @@ from datetime import datetime
 from typing import NoReturn
 
 from receiver.core.clock import Clock
-from receiver.core.deliveries import Delivery, Receipt
+from receiver.core.deliveries import Delivery, Quarantined, Receipt
 from receiver.core.envelope import masked_header, read_envelope
-from receiver.core.line_rate import LineRate
-from receiver.core.log_lines import event_log
 from receiver.core.ports.log import DeliveryLog
-from receiver.core.quarantine import Quarantined
 from receiver.core.signing import token_matches, verify
 from receiver.core.types import AppendOutcome, Headers
 from receiver.errors import Malformed, Overloaded, TooLarge, Unauthenticated
+from receiver.runtime.log_lines import LineRate, event_log
 from receiver.signals.contracts import (
     DeliveryAccepted,
     DeliveryDuplicated,

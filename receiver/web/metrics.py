@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from starlette.types import Receive, Scope, Send
 
 from receiver.core.addresses import is_loopback
-from receiver.core.log_lines import event_log
+from receiver.runtime.log_lines import event_log
 from receiver.web.replies import Reply, exposition, method_not_allowed, send_reply, unauthenticated, unavailable
 
 log = event_log(__name__)

@@ -9,8 +9,8 @@ from datetime import timedelta
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from receiver.core.log_lines import event_log
 from receiver.errors import ConfigurationError
+from receiver.runtime.log_lines import event_log
 from receiver.web.listening import address, bind
 from receiver.web.metrics import PATH, MetricsEndpoint
 from receiver.web.replies import not_found, send_reply

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from receiver.core.log_lines import event_log
+from receiver.runtime.log_lines import event_log
 from receiver.web.reception import sender_fields
 from receiver.web.replies import not_found, send_reply, unavailable
 

@@ -1,16 +1,75 @@
 """One request of the webhook, from the end of its headers to its answer."""
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from typing import cast
+from datetime import timedelta
+from typing import Generic, TypeVar, cast
+
+from starlette.types import Receive, Scope, Send
 
 from receiver.core.deliveries import Receipt
-from receiver.core.log_lines import event_log
 from receiver.core.text import shortened
 from receiver.errors import Overloaded, ReadTimeout, RejectedRequest, StoreError
-from receiver.web.deadlines import Deadlines
+from receiver.runtime.log_lines import event_log
 from receiver.web.intake import Admission, Intake
-from receiver.web.replies import Reply, acknowledged, refused, unavailable
+from receiver.web.replies import Reply, acknowledged, method_not_allowed, refused, send_reply, unavailable
+
+# FOLDED: Many deadlines of the same length, with one timer of the event loop for all of them.
+Item = TypeVar("Item")
+
+
+class Deadlines(Generic[Item]):
+    """Calls `expire` with each item that was not discarded within `seconds` after it was added.
+
+    Nearly all are discarded after milliseconds, so a timer for each would be wasted.
+    """
+
+    def __init__(self, seconds: float, expire: Callable[[Item], None]) -> None:
+        """Make it where an event loop runs; it belongs to that."""
+        self._loop = asyncio.get_running_loop()
+        self._seconds = seconds
+        self._expire = expire
+        self._due: OrderedDict[Item, float] = OrderedDict()  # in the order of their deadlines
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __len__(self) -> int:
+        return len(self._due)
+
+    def add(self, item: Item) -> None:
+        """Start the time of an item. An item that is waiting keeps its time."""
+        due = self._loop.time() + self._seconds
+        self._due.setdefault(item, due)
+        if self._timer is None:
+            self._timer = self._loop.call_at(due, self._expire_due)
+
+    def discard(self, item: Item) -> None:
+        """Stop the time of an item. An item that is not waiting changes nothing."""
+        self._due.pop(item, None)
+
+    def first(self) -> Item:
+        """Return the item that has waited for the longest time. Raises StopIteration if none is waiting."""
+        return next(iter(self._due))
+
+    def close(self) -> None:
+        """Forget all items."""
+        self._due.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _expire_due(self) -> None:
+        now = self._loop.time()
+        try:
+            while self._due and self._first_due() <= now:
+                item, _ = self._due.popitem(last=False)
+                self._expire(item)
+        finally:  # an error with one item does not stop the time of the others
+            self._timer = self._loop.call_at(self._first_due(), self._expire_due) if self._due else None
+
+    def _first_due(self) -> float:
+        return next(iter(self._due.values()))
+
 
 log = event_log("receiver.web.intake")
 
@@ -222,3 +281,85 @@ def _announced(headers: Mapping[bytes, bytes]) -> int | None:
     """Return the announced length, or None. Another ASGI server may pass on a value that is not a number."""
     length = headers.get(b"content-length", b"")
     return int(length) if length.isdigit() and len(length) < 20 else None
+
+
+# FOLDED: The webhook endpoint, as an ASGI app and for our own server.
+class WebhookEndpoint:
+    """Takes deliveries at one path.
+
+    It answers within `ack_deadline` after the request's headers, and with 2xx only when the delivery is durable. It
+    answers its own errors with 503 and not 500, so that the sender tries again.
+    """
+
+    def __init__(
+        self,
+        intake: Intake,
+        *,
+        read_timeout: timedelta,
+        ack_deadline: timedelta,
+        stopwatch: Stopwatch | None = None,
+    ) -> None:
+        self._receptions = Receptions(
+            intake,
+            read_seconds=read_timeout.total_seconds(),
+            ack_seconds=ack_deadline.total_seconds(),
+            stopwatch=stopwatch,
+        )
+
+    def begin(
+        self,
+        raw_headers: Sequence[tuple[bytes, bytes]],
+        headers: Mapping[bytes, bytes],
+        answer: Callable[[Reply], None],
+        *,
+        client: Client,
+        target: str | bytes,
+    ) -> Reception:
+        """Begin to receive a POST, as our own server does it: a task and messages for each would cost more than it.
+
+        `answer` is called once, perhaps before this returns. `client` and `target` are for the log.
+        """
+        reception = Reception(self._receptions, raw_headers, headers, answer, client, target)
+        reception.admit()
+        return reception
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["method"] != "POST":
+            await send_reply(method_not_allowed("POST"), send)
+            return
+        answered: asyncio.Future[Reply | None] = asyncio.get_running_loop().create_future()
+
+        def answer(reply: Reply | None) -> None:
+            if not answered.done():
+                answered.set_result(reply)
+
+        headers = scope["headers"]
+        client, target = scope.get("client"), scope.get("path", "")
+        reception = self.begin(headers, dict(headers), answer, client=client, target=target)
+        feeding = asyncio.ensure_future(_feed(receive, reception, gone=lambda: answer(None)))
+        try:
+            reply = await answered
+        finally:
+            feeding.cancel()
+            reception.abandon()
+        if reply is not None:
+            await send_reply(reply, send)
+
+
+async def _feed(receive: Receive, reception: Reception, *, gone: Callable[[], None]) -> None:
+    """Give the messages of a request to its reception until that needs no more."""
+    reception.wait_for_body()
+    try:
+        while not reception.done:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                reception.abandon()
+                gone()
+                return
+            reception.grow(message.get("body", b""))
+            if not message.get("more_body", False):
+                reception.complete()
+                return
+    except Exception as exc:
+        reception.fail(exc)

@@ -11,8 +11,8 @@ from typing import Any
 import uvicorn
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from receiver.core.log_lines import event_log
-from receiver.web.direct_protocol import DirectEndpoint, DirectProtocol
+from receiver.runtime.log_lines import event_log
+from receiver.web.protocol import DirectEndpoint, DirectProtocol
 from receiver.web.replies import send_reply, unavailable
 
 log = event_log(__name__)

@@ -13,11 +13,10 @@ from receiver.routing.context import AskOnce, Clients
 from receiver.routing.resources import Resource, open_resources
 from receiver.signals.traces.contracts import AttemptTraces
 from receiver.worker.attempts import AttemptRunner
+from receiver.worker.calls.processes import Processes
+from receiver.worker.calls.runner import NO_RESOURCES, Runner, TracedRunner
+from receiver.worker.calls.threads import HandlerThreads
 from receiver.worker.memory_budget import MemoryBudget
-from receiver.worker.process_pool import Processes
-from receiver.worker.runner import NO_RESOURCES, Runner
-from receiver.worker.threads import HandlerThreads
-from receiver.worker.traced import TracedRunner
 
 
 @asynccontextmanager
@@ -63,7 +62,7 @@ async def open_runner(
 async def open_processes(clock: Clock, size: int, *, log_level: str, json_logs: bool) -> AsyncIterator[Processes]:
     """Open a pool of processes for functions. They end with the block, and write their logs as this one does."""
     log_format = "json" if json_logs else "text"
-    command: Sequence[str] = (sys.executable, "-P", "-m", "receiver.worker.child", log_level, log_format)
+    command: Sequence[str] = (sys.executable, "-P", "-m", "receiver.worker.calls.child", log_level, log_format)
     processes = Processes(clock, command, size=size)
     try:
         yield processes

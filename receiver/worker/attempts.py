@@ -1,22 +1,237 @@
 """An attempt at a work item: how it is claimed, how it ended, and its line in the log."""
 
+import inspect
 import logging
 import shlex
 from collections import deque
-from collections.abc import Iterable, Sequence
-from datetime import datetime
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple, Protocol
 
 from receiver.core.claims import WorkItem
-from receiver.core.durations import in_words
-from receiver.core.log_lines import event_log
-from receiver.core.rules import Failed, Refused, Result
-from receiver.core.types import AttemptOutcome, WorkState
+from receiver.core.rules import Died, Failed, Refused, Result
+from receiver.core.text import did_you_mean, storable
+from receiver.core.types import AttemptOutcome, HandlerName, WorkState
+from receiver.core.units import in_words
 from receiver.core.work import Attempt
+from receiver.errors import GiveUp, HandlerError, NoApiKey, RateLimited, Retry, StoreError
 from receiver.events import Event
 from receiver.routing import Handler
-from receiver.worker.failures import Raised
-from receiver.worker.later import LaterCall
+from receiver.runtime.log_lines import event_log
+from receiver.runtime.tracebacks import error_line, frames, traceback_of, user_frames
+
+# FOLDED: The reason why an attempt failed, as texts that every store takes, and what it means for the work item.
+MAX_TRACEBACK_LENGTH = 8_000
+
+
+class TimedOut(TimeoutError):
+    """A handler was ended at its time-out."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class ProcessDied(Exception):
+    """The process that ran a function ended before the function did."""
+
+
+class NoProcess(Exception):
+    """No process came to the point of running a function."""
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """An exception as texts, in a form that can be sent from one process to another.
+
+    `error` is its class and message in one line. `classes` are the names of its class and of the base classes, the
+    nearest first. `frames` are lines that show where the user's code raised it. `after` is how long a `Retry` or a
+    `RateLimited` asks to wait.
+    """
+
+    error: str
+    traceback: str
+    classes: tuple[str, ...]
+    frames: tuple[str, ...] = ()
+    after: timedelta | None = None
+
+    @property
+    def deliberate(self) -> bool:
+        """Tell whether the handler decided about its work item, with `Retry` or `GiveUp`.
+
+        A NoApiKey is a GiveUp too, and nobody chose it: the handler did not know that there is no key.
+        """
+        return (_RETRY in self.classes or _GIVE_UP in self.classes) and _NO_API_KEY not in self.classes
+
+    @classmethod
+    def of(cls, error: BaseException) -> "Raised":
+        """Describe an exception. This works even if the exception's own `__str__` raises."""
+        if isinstance(error, RaisedElsewhere):
+            return error.raised
+        name = "retry_after" if isinstance(error, RateLimited) else "after"
+        after = getattr(error, name, None)  # a subclass may not have set it, or may have set something else
+        return cls(
+            describe(error),
+            _cut_traceback(error),
+            _names(type(error).__mro__),
+            # Where our own code raised these does not matter, but where a handler was at its time-out does.
+            tuple(user_frames(error) if isinstance(error, TimedOut | ProcessDied | NoProcess) else frames(error)),
+            after if isinstance(after, timedelta) else None,
+        )
+
+
+class RaisedElsewhere(Exception):
+    """Stands for an exception of which only a description is kept: of another process, or of too large an event."""
+
+    def __init__(self, raised: Raised) -> None:
+        super().__init__(raised.error)
+        self.raised = raised
+        self.add_note(raised.traceback)
+
+
+def require_done(result: object) -> object:
+    """Return what a plain function returned; raise TypeError if that is work which nobody would do."""
+    if result is None:
+        return None
+    if inspect.isawaitable(result) or inspect.isgenerator(result) or inspect.isasyncgen(result):
+        if inspect.iscoroutine(result) or inspect.isgenerator(result):
+            result.close()
+        raise TypeError(
+            f"the handler returned a {type(result).__name__} that nobody awaits: "
+            "a decorator around an async function has to be async itself"
+        )
+    return result
+
+
+def result_of(raised: Raised, handler: Handler) -> Result:
+    """Return what an exception means under the handler's policy.
+
+    `Retry` and `GiveUp` do what they say. Otherwise the policy decides by the nearest class that it names. A policy
+    with `retry_on` gives up on all other classes. The policy does not apply to a process that dies or does not
+    start, nor to a store that cannot be reached. After a `RateLimited` the retry waits at least as long as the
+    service asks.
+    """
+    if _RETRY in raised.classes:
+        return Failed(raised.after)
+    if _GIVE_UP in raised.classes:
+        return Refused()
+    if _DIED in raised.classes:
+        return Died()
+    if _NO_PROCESS in raised.classes or _STORE_ERROR in raised.classes:
+        return Failed()
+    retried, given_up = _names(handler.retry_on), _names(handler.give_up_on)
+    again = Failed(at_least=raised.after if _RATE_LIMITED in raised.classes else None)
+    for name in raised.classes:
+        if name in retried:
+            return again
+        if name in given_up:
+            return Refused()
+    return Refused() if retried else again
+
+
+def describe(error: BaseException) -> str:
+    """Return class and message of an error in one line that every store takes; of a time-out the message alone."""
+    return storable(str(error) if isinstance(error, TimedOut) else error_line(error))
+
+
+def _cut_traceback(error: BaseException) -> str:
+    return storable(traceback_of(error)[-MAX_TRACEBACK_LENGTH:])  # the end says what happened
+
+
+def _names(classes: tuple[type[BaseException], ...]) -> tuple[str, ...]:
+    return tuple([f"{one.__module__}.{one.__qualname__}" for one in classes])
+
+
+_RETRY, _GIVE_UP, _DIED, _NO_PROCESS, _STORE_ERROR, _RATE_LIMITED, _NO_API_KEY = _names(
+    (Retry, GiveUp, ProcessDied, NoProcess, StoreError, RateLimited, NoApiKey)
+)
+
+
+# FOLDED: What a call of a handler asks for with `ctx.later`: it is made when the attempt is recorded as a success.
+MAX_CALLS = 100
+"""For one event, and one more for each other event of a batch: more is a loop that does not end."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaterCall:
+    """A handler to run for the same delivery, so long after the end of the attempt."""
+
+    handler: HandlerName
+    after: timedelta
+
+
+class LaterCalls:
+    """The calls of one attempt, or of one call with a batch. Threads may add to it."""
+
+    def __init__(self, handlers: Collection[Handler], events: Sequence[Event], work_ids: Sequence[int]) -> None:
+        """`events` are what the handler got, and `work_ids` the work items that they belong to."""
+        self._handlers = handlers
+        self._events = events
+        self._places = {id(event): place for place, event in enumerate(events)}
+        self._work_ids = work_ids
+        self._calls: dict[int, list[LaterCall]] = {}
+        self._left = MAX_CALLS + len(events) - 1
+        self._ended = False
+
+    def add(self, wanted: object, event: object, after: timedelta) -> None:
+        """Note a call. Raises HandlerError if it cannot be made, and RuntimeError if the attempt has ended."""
+        if self._ended:
+            raise RuntimeError("ctx.later was called after the attempt had ended, so nothing would come of it")
+        place = self._places.get(id(event))
+        if place is None:  # the handler may have copied it
+            place = next((at for at, one in enumerate(self._events) if one == event), None)
+        if place is None:
+            raise HandlerError(
+                "ctx.later takes the event that the handler got: the later call reads the stored delivery again, "
+                f"and {type(event).__name__} was not delivered here"
+            )
+        if not self._left:
+            most = MAX_CALLS + len(self._events) - 1
+            raise HandlerError(f"ctx.later was called more than {most:,} times in one attempt")
+        handler = self._found(wanted)
+        if not handler.is_for(self._events[place]):
+            kind = self._events[place].type
+            raise HandlerError(f"ctx.later: the handler {handler.name} is not registered for {kind}")
+        if handler.lane is not None or handler.after_pages is not None:
+            raise HandlerError(
+                f"ctx.later: the handler {handler.name} has an order or waits for pages, and work for later would "
+                "stop that; register another function with @router.later"
+            )
+        self._left -= 1
+        self._calls.setdefault(self._work_ids[place], []).append(LaterCall(handler.name, after))
+
+    def end(self) -> Mapping[int, Sequence[LaterCall]]:
+        """Return the calls by work item. From now on none is taken."""
+        self._ended = True
+        return self._calls
+
+    def _found(self, wanted: object) -> Handler:
+        """Return the handler with this name or this function."""
+        if not isinstance(wanted, str) and not callable(wanted):
+            raise HandlerError(f"ctx.later takes a handler's function or its name, not {wanted!r}")
+        found = [one for one in self._handlers if _is(one, wanted)]
+        if len(found) == 1:
+            return found[0]
+        shown = wanted if isinstance(wanted, str) else getattr(wanted, "__qualname__", repr(wanted))
+        if found:
+            names = ", ".join(one.name for one in found)
+            raise HandlerError(f"ctx.later: the function {shown} has several handlers; give one by name: {names}")
+        close = [repr(str(one.name)) for one in self._handlers if one.name.rpartition(".")[2] in shown.split(".")]
+        raise HandlerError(
+            f"ctx.later: no handler of the router is {shown!r}{did_you_mean(close[:1])}"
+            + ("" if close else "; register it with @router.later(...) or @router.on(...)")
+        )
+
+
+NO_CALLS = LaterCalls((), (), ())
+"""For functions without a context."""
+
+
+def _is(handler: Handler, wanted: str | Callable[..., Any]) -> bool:
+    if isinstance(wanted, str):
+        return handler.name == wanted
+    return handler.function is wanted or inspect.unwrap(handler.function) is inspect.unwrap(wanted)
+
 
 log = event_log(__name__)
 

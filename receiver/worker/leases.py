@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 
 from receiver.core.claims import Lease
 from receiver.core.clock import Clock
-from receiver.core.log_lines import event_log
 from receiver.core.ports.queue import LeaseQueue
 from receiver.core.types import WorkerId
 from receiver.errors import StoreError, StoreRefused
+from receiver.runtime.log_lines import event_log
 from receiver.worker.attempts import Claimed
 
 log = event_log(__name__)

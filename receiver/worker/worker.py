@@ -3,34 +3,29 @@
 import asyncio
 import random
 from collections import deque
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from itertools import chain
+from typing import Any, NamedTuple
 
-from receiver.core.claims import ClaimLimits, HandlerClaim, Lease
+from receiver.core.claims import ClaimLimits, HandlerClaim, Lease, WorkItem
 from receiver.core.clock import Clock
-from receiver.core.log_lines import event_log
 from receiver.core.ports.queue import WorkQueue
+from receiver.core.rules import MAX_FOLLOWERS, refusal
 from receiver.core.types import HandlerName, WorkerId
+from receiver.core.work import NewWork
 from receiver.errors import StoreError
 from receiver.routing import Handler, Router
 from receiver.routing.policies import RunsIn
-from receiver.worker.attempts import AttemptRunner, Ended, broken, by_end, refused
-from receiver.worker.background import first_of
-from receiver.worker.checks import CHECK_EVERY, Checks
-from receiver.worker.claimed_work import ClaimedWork, from_claim, from_route
-from receiver.worker.doubtful import DoubtfulWork
-from receiver.worker.drift_log import DriftLogger
-from receiver.worker.emit import emit_started
-from receiver.worker.holds import Holds
-from receiver.worker.isolation import Isolation
-from receiver.worker.lane_runs import LaneRuns
-from receiver.worker.leases import Leases
-from receiver.worker.limits import WorkerLimits
-from receiver.worker.looking import (
+from receiver.runtime.log_lines import event_log
+from receiver.worker.attempts import AttemptRunner, Claimed, Ended, broken, by_end, refused
+from receiver.worker.claiming import (
     PAUSE,
+    EventReader,
     Found,
+    Isolation,
     Looks,
+    WorkerLimits,
     by_start,
     claims_for,
     limits_of,
@@ -38,17 +33,133 @@ from receiver.worker.looking import (
     queues_of,
     wait_for_due,
 )
+from receiver.worker.events import DriftLogger, Unhandled
+from receiver.worker.followers import DoubtfulWork, LaneRuns
+from receiver.worker.leases import Leases
 from receiver.worker.memory_budget import MemoryBudget
-from receiver.worker.planning import PlannedBatch, RoutingPlanner
-from receiver.worker.reading import EventReader
-from receiver.worker.routing_trial import RoutingTrial
-from receiver.worker.routing_watch import RoutingWatch
-from receiver.worker.schedules import ScheduledRuns
-from receiver.worker.settling import ResultSettler
-from receiver.worker.slots import HandlerCall, ReadyQueues
-from receiver.worker.unhandled import Unhandled
+from receiver.worker.ready import HandlerCall, ReadyQueues
+from receiver.worker.routing.planning import HandlerMatch, Holds, PlannedBatch, RoutingPlanner
+from receiver.worker.routing.trial import RoutingTrial, RoutingWatch
+from receiver.worker.settling import ResultSettler, emit_started
+from receiver.worker.upkeep.background import first_of
+from receiver.worker.upkeep.schedules import ScheduledRuns
 
+# FOLDED: What a worker checks once a second.
 log = event_log(__name__)
+
+CHECK_EVERY = timedelta(seconds=1)
+
+
+class Checks:
+    """Checks for what no claim finds: dead workers, suspects, held items, handlers that are off, and slow queues.
+
+    A queue is stuck when all its slots have been taken for a time `lease`.
+    """
+
+    def __init__(
+        self,
+        queue: WorkQueue,
+        clock: Clock,
+        leases: Leases,
+        lanes: LaneRuns,
+        ready: ReadyQueues,
+        holds: Holds,
+        isolation: Isolation,
+        lease: timedelta,
+    ) -> None:
+        self._queue = queue
+        self._clock = clock
+        self._leases = leases
+        self._lanes = lanes
+        self._ready = ready
+        self._holds = holds
+        self._isolation = isolation
+        self._lease = lease
+        self._checked_at = clock.steady() - CHECK_EVERY
+        self.waits = False
+        """The last call came before it was time."""
+
+    @property
+    def until_next(self) -> timedelta:
+        """The time until the next check."""
+        return self._checked_at + CHECK_EVERY - self._clock.steady()
+
+    async def check(self, claims: Sequence[HandlerClaim]) -> None:
+        """Check, if it is time. Suspects are checked for those handlers that more can be claimed for."""
+        steady = self._clock.steady()
+        self.waits = not self._isolation.active and steady - self._checked_at < CHECK_EVERY
+        if self.waits:
+            return
+        self._checked_at = steady
+        if dead := await self._queue.expire_dead(self._leases.worker, steady=steady):
+            log.warning("workers_died", extra={"workers": list(dead)})
+            self._lanes.note_death()
+        off = await self._queue.switches()
+        self._lanes.stop_all(off=off)
+        unwanted = self._ready.withdraw(lambda one: one.item.handler in off)
+        # Other workers may have free slots.
+        unwanted += self._ready.withdraw_stuck(self._lease) + self._ready.withdraw_excess()
+        self._lanes.withdrawn(unwanted)
+        await self._leases.release([one.item.id for one in unwanted])
+        await self._holds.check()
+        if claims:
+            suspects_due = await self._queue.suspects_due(claims, now=self._clock.now())
+            self._isolation.check(steady, due=suspects_due)
+            if suspects_due:
+                self._lanes.note_death()
+
+
+# FOLDED: What a worker has claimed: items that may run at once, and their followers.
+class ClaimedWork(NamedTuple):
+    """Claimed items, their followers by the ids of those, and the ids of those that the store knows to start."""
+
+    items: Sequence[Claimed]
+    followers: Mapping[int, Sequence[Claimed]]
+    marked: frozenset[int]
+
+    def together(self) -> Sequence[Claimed]:
+        """Return the items, and then all followers."""
+        return [*self.items, *chain.from_iterable(self.followers.values())]
+
+
+def from_claim(items: Sequence[WorkItem], router: Router, limits: ClaimLimits) -> ClaimedWork:
+    """Return what a claim with these limits brought."""
+    claimed: list[Claimed] = []
+    followers: dict[int, list[Claimed]] = {}
+    for item in items:
+        handler = router[item.handler]
+        claimed.append(Claimed(item, handler, refusal=refusal(item, handler.schedule, suspect=limits.suspects)))
+        if item.followers:
+            followers[item.id] = [Claimed(one, handler) for one in item.followers]
+    return ClaimedWork(claimed, followers, frozenset([item.id for item in items[: limits.starting]]))
+
+
+def from_route(
+    ids: Sequence[int | None],
+    work: Sequence[NewWork],
+    matches: Sequence[HandlerMatch],
+    *,
+    with_followers: Collection[HandlerName],
+) -> ClaimedWork:
+    """Return what was claimed as it was routed, for these handlers with followers."""
+    claimed: list[Claimed] = []
+    followers: dict[int, list[Claimed]] = {}
+    started: list[int] = []
+    heads: dict[tuple[HandlerName, str], int] = {}
+    for work_id, new, match in zip(ids, work, matches, strict=True):
+        if work_id is None:
+            continue
+        item = WorkItem(work_id, new.handler, 1, 0, 0, new.trigger, match.stored, new.lane is not None)
+        one = Claimed(item, match.handler, match.kept, match.refusal)
+        head = work_id if new.lane is None else heads.setdefault((new.handler, new.lane), work_id)
+        if head == work_id:
+            claimed.append(one)
+            if new.starts:
+                started.append(work_id)
+        elif new.handler in with_followers and len(followers.setdefault(head, [])) < MAX_FOLLOWERS:
+            followers[head].append(one)
+    return ClaimedWork(claimed, followers, frozenset(started))
+
 
 _STORE_PAUSE = timedelta(seconds=1)
 MAX_UNHANDLED = 128

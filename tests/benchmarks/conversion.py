@@ -18,10 +18,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from receiver.service.emulator.content.markdown.writer import to_markdown
-from receiver.service.emulator.content.page import read_page
-from receiver.service.emulator.content.parsing import content_root, parse_html
-from receiver.service.emulator.scrapes import FetchedPage, ScrapePlan
+from receiver.emulator.content.markdown.writer import to_markdown
+from receiver.emulator.content.page import read_page
+from receiver.emulator.content.parsing import content_root, parse_html
+from receiver.emulator.scrapes import FetchedPage, ScrapePlan
 from tests.benchmarks.report import table, write_json
 
 Convert = Callable[[str], str]

@@ -21,20 +21,20 @@ from typing import Any
 import httpx
 
 from receiver.core.clock import SystemClock
-from receiver.service.emulator.activity import Activity
-from receiver.service.emulator.app import Emulator
-from receiver.service.emulator.contracts import WebhookTarget
-from receiver.service.emulator.ids import IdSource
-from receiver.service.emulator.jobs.engine import JobEngine
-from receiver.service.emulator.jobs.site_rules import SiteRules
-from receiver.service.emulator.options import EmulatorOptions
-from receiver.service.emulator.scrapes import ScrapedPage, ScrapePlan
-from receiver.service.emulator.state.database import StateDatabase
-from receiver.service.emulator.webhooks.outbox import Outbox
-from receiver.service.emulator.wire.plans import CrawlPlan
+from receiver.emulator.activity import Activity
+from receiver.emulator.app import Emulator
+from receiver.emulator.contracts import WebhookTarget
+from receiver.emulator.ids import IdSource
+from receiver.emulator.jobs.engine import JobEngine
+from receiver.emulator.jobs.sites import SiteRules
+from receiver.emulator.options import EmulatorOptions
+from receiver.emulator.scrapes import ScrapedPage, ScrapePlan
+from receiver.emulator.state.database import StateDatabase
+from receiver.emulator.webhooks.outbox import Outbox
+from receiver.emulator.wire.plans import CrawlPlan
 from tests.benchmarks.report import table, write_json
 from tests.benchmarks.servers import memory_kib_of, real_folder
-from tests.service.emulator.world import SCHEMAS, MadeAccount, MadeRules
+from tests.emulator.world import SCHEMAS, MadeAccount, MadeRules
 
 Row = dict[str, Any]
 

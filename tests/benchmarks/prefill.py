@@ -10,7 +10,7 @@ from pathlib import Path
 from receiver.events import parse_event
 from receiver.stores.sqlite.delivery_keys import add_functions
 from receiver.stores.sqlite.files import prepare
-from receiver.stores.sqlite.job_rows import BEHIND, JobRows
+from receiver.stores.sqlite.log import BEHIND, JobRows
 from tests.benchmarks.payloads import Pages, request_head
 
 _NUMBERS = "WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < :rows)"

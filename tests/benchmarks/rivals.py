@@ -24,7 +24,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 from uvicorn.supervisors import Multiprocess
 
-from receiver.core.event_loop import run
+from receiver.runtime.event_loop import run
 from tests.benchmarks.payloads import SECRET, SIGNATURE_HEADER
 from tests.benchmarks.servers import RIVAL_STORE
 

@@ -19,13 +19,11 @@ from itertools import accumulate, islice
 from pathlib import Path
 
 from receiver.core.clock import to_micros
-from receiver.service.emulator.search.entries import PageEntry
-from receiver.service.emulator.search.finding import SearchScope, find_pages
-from receiver.service.emulator.search.hits import PageHit, load_pages, page_hits
-from receiver.service.emulator.search.index import SCHEMA, put
-from receiver.service.emulator.search.queries import read_query
-from receiver.service.emulator.search.words import EVERY, host_names, mark, month_of
-from receiver.service.emulator.state.database import CACHE_KIB
+from receiver.emulator.search.finding import SearchScope, find_pages
+from receiver.emulator.search.hits import PageHit, load_pages, page_hits
+from receiver.emulator.search.index import SCHEMA, PageEntry, put
+from receiver.emulator.search.queries import EVERY, host_names, mark, month_of, read_query
+from receiver.emulator.state.database import CACHE_KIB
 from tests.benchmarks.report import table, write_json
 
 NOW = datetime(2026, 8, 21, tzinfo=UTC)

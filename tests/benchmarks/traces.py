@@ -29,8 +29,7 @@ from receiver.signals.traces.spans import AttemptSpans, DeliverySpans
 from receiver.stores.memory import MemoryStore
 from receiver.web.intake import Authenticator, Intake
 from receiver.worker.attempts import Claimed
-from receiver.worker.runner import Runner
-from receiver.worker.traced import TracedRunner
+from receiver.worker.calls.runner import Runner, TracedRunner
 from tests.benchmarks.report import say, table, write_json
 from tests.doubles import accepted, body_of, delivery
 

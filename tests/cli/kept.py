@@ -13,10 +13,10 @@ from typing import Any
 
 from receiver.core.claims import Lease, Settlement
 from receiver.core.deliveries import Delivery
-from receiver.core.ports.controls import Controls
 from receiver.core.ports.log import DeliveryLog
 from receiver.core.ports.queue import WorkQueue
 from receiver.core.ports.reports import Reports
+from receiver.core.ports.store import Controls
 from receiver.core.types import (
     AttemptOutcome,
     DeliveryKey,

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from receiver.cli.common.recording import actor
+from receiver.cli.common.store import actor
 from receiver.cli.main import receiver, run
 from receiver.core.recorded_actions import INTERRUPTED, NewAction
 from receiver.stores import open_store

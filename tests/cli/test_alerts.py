@@ -7,7 +7,7 @@ import pytest
 from standardwebhooks import Webhook
 
 from receiver.cli.main import receiver, run
-from receiver.core.quarantine import Quarantined
+from receiver.core.deliveries import Quarantined
 from tests.cli.kept import DEAD, Filling, fill, on_a_terminal
 from tests.service.client.stub import Connection, serving
 

@@ -23,7 +23,7 @@ from receiver.core.claims import ClaimLimits, HandlerClaim, Lease
 from receiver.core.clock import local_time
 from receiver.core.types import WorkerId
 from receiver.stores import open_store
-from receiver.stores.sqlite.body_files import body_files
+from receiver.stores.sqlite.bodies import body_files
 from receiver.stores.sqlite.delivery_keys import add_functions
 from receiver.stores.sqlite.files import APPLICATION_ID
 from tests.cli.kept import DEAD, DONE, NOON, RUNNING, SAVE, WAITING, delivery, fill, on_a_terminal

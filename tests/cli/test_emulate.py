@@ -21,8 +21,8 @@ import pytest
 from receiver.cli.emulate.command import emulate
 from receiver.cli.emulate.serving import serve_emulator, start_lines
 from receiver.cli.main import receiver, run
+from receiver.emulator.options import EmulatorOptions
 from receiver.errors import ConfigurationError
-from receiver.service.emulator.options import EmulatorOptions
 from receiver.service.extras import EMULATOR_MODULES, require_emulator
 from tests.cases import for_each
 from tests.doubles import LONG, eventually

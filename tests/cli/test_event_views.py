@@ -4,16 +4,13 @@ import json
 
 import pytest
 
-from receiver.cli.events.show import readable
+from receiver.cli.events.list import readable
 from receiver.core.clock import local_time
 from receiver.core.deliveries import DeliveryDetail, DeliverySummary
 from receiver.core.types import DeliveryKey, DeliveryState, HandlerName, WorkState
 from receiver.core.views import event_detail
 from receiver.core.work import WorkSummary
-from tests.cli.kept import (
-    HEADERS,
-    NOON,
-)
+from tests.cli.kept import HEADERS, NOON
 
 
 def detail(body: bytes, *work: WorkSummary, state: DeliveryState = DeliveryState.NEW) -> DeliveryDetail:

@@ -12,28 +12,16 @@ from typing import Any
 import pytest
 
 from receiver.cli.common.tables import ListForm
-from receiver.cli.events.table import EVENTS
+from receiver.cli.events.list import EVENTS
 from receiver.cli.main import receiver, run
 from receiver.core.clock import local_time
 from receiver.core.deliveries import Delivery, DeliveryFilter, DeliverySummary
-from receiver.core.moments import parse_moment
 from receiver.core.subjects import Subject
 from receiver.core.types import DeliveryKey, DeliveryState, HandlerName, Headers, WorkState
+from receiver.core.units import parse_moment
 from receiver.core.views import EventRow
 from receiver.stores import open_store
-from tests.cli.kept import (
-    BODY,
-    DEAD,
-    DONE,
-    NOON,
-    SAVE,
-    STORE,
-    TELL,
-    delivery,
-    fill,
-    made,
-    on_a_terminal,
-)
+from tests.cli.kept import BODY, DEAD, DONE, NOON, SAVE, STORE, TELL, delivery, fill, made, on_a_terminal
 from tests.doubles import appended
 
 TITLES = ["received", "type", "id", "job_id", "state", "reported", "duplicates", "size", "subject"]

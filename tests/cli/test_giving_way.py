@@ -7,13 +7,13 @@ import sys
 
 import pytest
 
-from receiver.cli.common.giving_way import give_way, is_reader
+from receiver.cli.main import give_way, is_reader
 
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has policies of scheduling")
 
 _PROGRAM = """
 import os, threading
-from receiver.cli.common.giving_way import give_way
+from receiver.cli.main import give_way
 
 os.sched_setscheduler(0, os.SCHED_{before}, os.sched_param(0))
 give_way(["{command}"])
@@ -79,7 +79,7 @@ def test_what_a_worker_starts_has_its_priority() -> None:
     """Threads and programs."""
     program = """
 import os, subprocess, sys, threading
-from receiver.cli.common.giving_way import give_way
+from receiver.cli.main import give_way
 
 try:
     os.setpriority(os.PRIO_PROCESS, 0, 0)

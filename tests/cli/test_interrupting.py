@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from receiver.cli.common.interrupt import stopping_at_interrupt
-from receiver.cli.common.stopper import Stopper
+from receiver.cli.work import Stopper
 
 LOCKS = (type(Lock()), type(RLock()), Condition, Event)
 

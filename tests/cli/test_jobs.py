@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from receiver.cli.jobs.show import readable
+from receiver.cli.jobs import readable
 from receiver.cli.main import receiver, run
 from receiver.core.bulk import Imported
 from receiver.core.clock import local_time

@@ -6,7 +6,7 @@ import pytest
 
 from receiver.cli.common.output import with_local_times
 from receiver.core.clock import iso, local_time
-from receiver.core.moments import parse_moment
+from receiver.core.units import parse_moment
 from tests.doubles import NOON
 
 

@@ -16,7 +16,7 @@ import yaml
 import receiver as package
 from receiver.cli.main import receiver, run
 from receiver.cli.scaffold import write_deployment
-from receiver.core.durations import parse_duration
+from receiver.core.units import parse_duration
 from receiver.settings import Settings
 
 STOPPING = timedelta(seconds=5) + Settings(_env_file=None).grace + Settings(_env_file=None).ack_deadline

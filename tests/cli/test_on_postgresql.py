@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from receiver.cli.main import receiver, run
-from receiver.core.quarantine import Quarantined
+from receiver.core.deliveries import Quarantined
 from receiver.core.types import DeliveryKey
 from receiver.stores import open_store
 from tests.cli.kept import (

@@ -10,7 +10,7 @@ import pytest
 
 from receiver.cli.common.confirm import agreed, carry_out, count_lines, say_part, span_and_first
 from receiver.cli.main import receiver, run
-from receiver.core.chosen_work import CHUNK
+from receiver.core.choosing import CHUNK
 from receiver.core.clock import local_time
 from tests.cli.kept import NOON
 

@@ -12,8 +12,8 @@ from typing import Any, cast
 import pytest
 
 from receiver.cli.common.progress import ProgressLines, lines_and_progress
-from receiver.core.log_lines import ConsoleFormatter
-from receiver.core.logs import BackgroundHandler
+from receiver.runtime.log_lines import ConsoleFormatter
+from receiver.runtime.logs import BackgroundHandler
 from tests.doubles import LONG
 
 

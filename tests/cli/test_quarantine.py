@@ -5,7 +5,7 @@ import json
 import pytest
 
 from receiver.cli.main import receiver, run
-from receiver.core.quarantine import Quarantined
+from receiver.core.deliveries import Quarantined
 from tests.cli.kept import BODY, NOON, Filling, delivery, fill, on_a_terminal
 from tests.doubles import appended
 

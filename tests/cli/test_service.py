@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from receiver.cli.common import service_calls
+from receiver.cli.common import service
 from receiver.cli.main import receiver, run
 from tests.cli.kept import on_a_terminal
 from tests.service.client.calling import KEY
@@ -392,7 +392,7 @@ def test_a_person_at_a_terminal_is_told_that_the_command_waits(
 ) -> None:
     """A client repeats a call for up to a minute. A log or a pipe gets no remark."""
     answers["GET /v2/monitor"] = (200, {"success": True, "data": []})
-    monkeypatch.setattr(service_calls, "QUIET_SECONDS", 0)
+    monkeypatch.setattr(service, "QUIET_SECONDS", 0)
     assert invoke("monitors", "list") == 0
     assert "waiting" not in capsys.readouterr().err
 

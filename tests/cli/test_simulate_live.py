@@ -10,8 +10,7 @@ import pytest
 
 from receiver.cli.main import receiver, run
 from receiver.cli.simulate.flags import FAULTS_OF_SENDER
-from receiver.cli.simulate.live import Poster
-from receiver.cli.simulate.live_summary import Played, as_json, print_played
+from receiver.cli.simulate.live import Played, Poster, as_json, print_played
 from receiver.core.signing import verify
 from receiver.service.sender import Sender
 from receiver.service.simulator.endpoint import ResponseKind

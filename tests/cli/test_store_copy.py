@@ -11,7 +11,7 @@ from receiver.errors import StoreError
 from receiver.stores import open_store
 from receiver.stores.copying import open_copy
 from receiver.stores.sql.copying import StoreCopy
-from receiver.stores.sqlite.body_files import body_files
+from receiver.stores.sqlite.bodies import body_files
 from receiver.stores.sqlite.files import prepare
 from tests.cli.copied import COPY, KEPT, TO, contents, fill_store, invoke, rows
 from tests.cli.kept import STORE, delivery

@@ -9,7 +9,7 @@ from receiver.console import Console
 from receiver.core.clock import SystemClock
 from receiver.settings import Settings
 from receiver.stores.postgres.store import PostgresStore
-from receiver.web.console.store_clock import StoreClock
+from receiver.web.console.store import StoreClock
 from tests.cli.copied import invoke
 from tests.doubles import appended, delivery, eventually, soon, turns
 from tests.stores.outside import PostgresTables

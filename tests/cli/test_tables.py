@@ -11,10 +11,9 @@ from typing import Any
 import click
 import pytest
 
-from receiver.cli.common.columns import Column, cells, cut, moment_column, wrapped
-from receiver.cli.common.layout import NARROW, arranged
+from receiver.cli.common.tables import NARROW, Column, arranged, cells, cut, moment_column, wrapped
 from receiver.cli.main import receiver, run
-from receiver.core.moments import parse_moment
+from receiver.core.units import parse_moment
 from tests.cli.kept import DEAD, DONE, SAVE, TELL, ended, fill
 
 NOON = datetime(2026, 8, 4, 12, tzinfo=UTC)

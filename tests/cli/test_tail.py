@@ -12,8 +12,7 @@ import pytest
 
 from receiver.cli.common.tables import ListForm
 from receiver.cli.main import receiver, run
-from receiver.cli.tail.command import Follower, shown
-from receiver.cli.tail.states import MAX_FOLLOWED
+from receiver.cli.tail import MAX_FOLLOWED, Follower, shown
 from receiver.core.claims import ClaimLimits, HandlerClaim, Lease, Settlement
 from receiver.core.clock import VirtualClock
 from receiver.core.deliveries import DeliveryFilter

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from receiver.stores.sqlite.body_files import body_files
+from receiver.stores.sqlite.bodies import body_files
 from tests.cli.bundling import command, invoke, stored
 from tests.cli.endpoint import served
 from tests.cli.kept import BODY, delivery, items

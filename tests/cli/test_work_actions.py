@@ -11,7 +11,7 @@ from datetime import timedelta
 import pytest
 
 from receiver.cli.main import receiver, run
-from receiver.core.chosen_work import CHUNK
+from receiver.core.choosing import CHUNK
 from receiver.core.clock import local_time
 from receiver.core.types import HandlerName, HandlerSwitch
 from tests.cli.kept import (

@@ -4,11 +4,10 @@ from datetime import timedelta
 
 import pytest
 
-from receiver.core import dead_letters
+from receiver.core import work
 from receiver.core.attention import AttentionLimits, ConcernKind, concerns, read_attention
-from receiver.core.dead_letters import EXAMINED
 from receiver.core.types import AttemptOutcome, HandlerName, HandlerSwitch, Trigger, WorkState
-from receiver.core.work import Attempt, RecordedRun
+from receiver.core.work import EXAMINED, Attempt, RecordedRun
 from receiver.stores.memory import MemoryStore
 from tests.doubles import NOON, appended, delivery
 
@@ -51,13 +50,13 @@ async def test_more_dead_items_of_several_errors_than_are_examined_may_be_of_any
 async def test_a_group_of_dead_items_is_described_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """To make the glob of an error for each of thousands took most of the time of the first page."""
     made: list[str] = []
-    pattern = dead_letters._pattern
+    pattern = work._pattern
 
     def noted(error: str) -> str:
         made.append(error)
         return pattern(error)
 
-    monkeypatch.setattr(dead_letters, "_pattern", noted)
+    monkeypatch.setattr(work, "_pattern", noted)
 
     await read_attention(await filled([f"TimeoutError: {number}" for number in range(50)]), NOON)
 

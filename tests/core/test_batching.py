@@ -2,7 +2,7 @@
 
 import pytest
 
-from receiver.core.batching import BatchSize, batches, first_batch
+from receiver.core.batches import BatchSize, batches, first_batch
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,8 @@
 
 from fnmatch import fnmatchcase
 
-from receiver.core.dead_letters import grouped
 from receiver.core.types import DeliveryKey, HandlerName, WorkState
-from receiver.core.work import WorkSummary
+from receiver.core.work import WorkSummary, grouped
 from tests.doubles import NOON
 
 

@@ -5,7 +5,7 @@ import select
 
 import pytest
 
-from receiver.core.descriptors import write_some
+from receiver.runtime.processes import write_some
 
 
 def test_a_full_pipe_that_does_not_block_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from receiver.core.durations import WRONG_DURATION, parse_duration
+from receiver.core.units import WRONG_DURATION, parse_duration
 
 
 @pytest.mark.parametrize(

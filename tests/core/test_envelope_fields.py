@@ -12,8 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from receiver.core.envelope_fields import NotAnObject, read_fields
-from receiver.core.lenient_json import NotJson, load_json
+from receiver.core.envelope import NotAnObject, NotJson, load_json, read_fields
 
 NAMES = ("type", "id", "jobId", "webhookId", "success")
 MEBIBYTE = 1024 * 1024

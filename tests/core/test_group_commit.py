@@ -7,7 +7,7 @@ from contextvars import ContextVar
 
 import pytest
 
-from receiver.core.group_commit import GroupCommit
+from receiver.core.batches import GroupCommit
 from tests.doubles import soon, turns
 
 

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from receiver.core.line_rate import MAX_LINES, LineRate
-from receiver.core.log_lines import event_log
+from receiver.runtime.log_lines import MAX_LINES, LineRate, event_log
 from tests.doubles import event_of
 
 log = event_log(__name__)

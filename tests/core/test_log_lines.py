@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 import pytest
 
 from receiver.core.clock import local_time
-from receiver.core.log_lines import (
+from receiver.runtime.log_lines import (
     ConsoleFormatter,
     EventLog,
     EventText,
@@ -20,7 +20,7 @@ from receiver.core.log_lines import (
     add_attempt,
     attempt_fields,
 )
-from receiver.core.logs import wants_colour
+from receiver.runtime.logs import wants_colour
 from tests.core.test_logs import ATTEMPT, DELIVERY, event, own_record
 
 FAILED = ATTEMPT | {

@@ -17,9 +17,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import receiver.core.logs
-from receiver.core.log_lines import ConsoleFormatter, EventText, JsonFormatter
-from receiver.core.logs import BackgroundHandler, configure_logs
+import receiver.runtime.logs
+from receiver.runtime.log_lines import ConsoleFormatter, EventText, JsonFormatter
+from receiver.runtime.logs import BackgroundHandler, configure_logs
 from tests.texts import PAGES
 
 DELIVERY: dict[str, Any] = {"id": "6f1d3c52-8a54-4b1e-9d0e-2f6f0a7f9a11", "type": "crawl.page", "job_id": "job-1"}
@@ -342,7 +342,7 @@ def test_the_guide_explains_every_event_word_of_the_receiver() -> None:
     page = PAGES["logs.md"]
     explained = {word for row in re.findall(r"^\| (`.*?`) \|", page, re.MULTILINE) for word in row.split("`")[1::2]}
 
-    assert set(WORDS) - explained - words_in_code("service/emulator") == set()
+    assert set(WORDS) - explained - words_in_code("emulator") == set()
     assert explained <= set(WORDS)
 
 
@@ -625,7 +625,7 @@ def test_a_forked_process_writes_its_lines_too() -> None:
     """A user's handler may fork (multiprocessing), and a forked process has no writing thread."""
     program = """
 import logging, os
-from receiver.core.logs import configure_logs
+from receiver.runtime.logs import configure_logs
 configure_logs(level="INFO", as_json=True)
 child = os.fork()
 if child == 0:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from receiver.core.memory import memory_limit
+from receiver.runtime.processes import memory_limit
 
 MEBIBYTE = 1024 * 1024
 MACHINE = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import Field, TypeAdapter, ValidationError
 
-from receiver.core.refusals import plain_reason
+from receiver.core.text import plain_reason
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from receiver.core.sizes import MAX_SIZE, WRONG_SIZE, parse_size, written_size
+from receiver.core.units import MAX_SIZE, WRONG_SIZE, parse_size, written_size
 
 
 @pytest.mark.parametrize(

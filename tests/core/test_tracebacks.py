@@ -9,8 +9,16 @@ from typing import Any
 
 import pytest
 
-from receiver.core.tracebacks import MAX_LINES, error_line, frames, is_users_code, place, traceback_of, user_frames
 from receiver.events import parse_event
+from receiver.runtime.tracebacks import (
+    MAX_LINES,
+    error_line,
+    frames,
+    is_users_code,
+    place,
+    traceback_of,
+    user_frames,
+)
 
 
 def raised(function: Callable[[], object]) -> BaseException:

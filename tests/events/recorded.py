@@ -4,10 +4,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import receiver
-from receiver.events import (
-    Event,
-    parse_event,
-)
+from receiver.events import Event, parse_event
 
 SAMPLES = Path(receiver.__file__).parent / "service" / "samples"
 VECTORS = Path(__file__).parents[1] / "vectors" / "events"

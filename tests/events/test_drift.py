@@ -10,7 +10,7 @@ from receiver.core.types import DeliveryKey
 from receiver.events import Event, parse_event
 from receiver.events.drift import MAX_DRIFTS, Drift, DriftCounter, DriftKind, drift_of
 from receiver.service.samples import encode, load_sample, sample_names
-from receiver.worker.drift_log import DriftLogger
+from receiver.worker.events import DriftLogger
 from tests.cases import for_each
 from tests.doubles import NOON, body_of, delivery, event_of
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from receiver.core.body_cost import NEVER_REFUSED
-from receiver.core.lenient_json import load_json
+from receiver.core.envelope import load_json
 from receiver.events import EVENT_CLASSES, Event, UnknownEvent, parse_event
 from receiver.events.documents import ServiceModel
 from receiver.events.documents.shape import _strict_validator

@@ -22,18 +22,7 @@ from receiver.core.deliveries import Delivery
 from receiver.core.types import AttemptOutcome, DeliveryKey, HandlerName, HandlerSwitch, Trigger, WorkerId
 from receiver.core.work import LOST, Attempt, LaneHead, NewWork, WorkSummary
 from receiver.core.work_states import BURIABLE, CLAIMABLE, OPEN, RETRYABLE, SKIPPABLE, Cause, end_cause, next_state
-from tests.flows.rules_items import (
-    DEAD,
-    DONE,
-    HELD,
-    QUEUED,
-    RUNNING,
-    SKIPPED,
-    WAITING,
-    Item,
-    Policy,
-    Rate,
-)
+from tests.flows.rules_items import DEAD, DONE, HELD, QUEUED, RUNNING, SKIPPED, WAITING, Item, Policy, Rate
 
 
 class Rules:

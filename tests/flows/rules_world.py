@@ -19,11 +19,10 @@ from receiver.core.claims import (
     WorkItem,
 )
 from receiver.core.deliveries import Delivery
-from receiver.core.ports.controls import Controls
 from receiver.core.ports.log import DeliveryLog
 from receiver.core.ports.queue import WorkQueue
 from receiver.core.ports.reports import Reports
-from receiver.core.ports.store import Store
+from receiver.core.ports.store import Controls, Store
 from receiver.core.retries import RetrySchedule
 from receiver.core.rules import (
     POISON_AFTER,

@@ -31,8 +31,7 @@ from receiver.core.ports.store import Store
 from receiver.core.types import HandlerName, HandlerSwitch
 from receiver.stores.memory import MemoryStore
 from receiver.stores.postgres.connection import PostgresConnection
-from receiver.stores.postgres.queue import PostgresQueue
-from receiver.stores.postgres.routing_turn import RoutingTurn
+from receiver.stores.postgres.queue import PostgresQueue, RoutingTurn
 from receiver.stores.postgres.store import PostgresStore
 from receiver.stores.sqlite.store import SqliteStore
 from tests.flows.rules_end import drive_to_the_end

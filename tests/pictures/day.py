@@ -3,13 +3,13 @@
 import random
 from datetime import UTC, datetime, timedelta
 
+from receiver.core.activity import WorkerSign
 from receiver.core.claims import Lease, Settlement
 from receiver.core.clock import VirtualClock
 from receiver.core.deliveries import Delivery
 from receiver.core.envelope import read_envelope
 from receiver.core.types import AttemptOutcome, HandlerName, Trigger, WorkerId, WorkState
 from receiver.core.work import Attempt, NewWork
-from receiver.core.workers import WorkerSign
 from receiver.stores.memory import MemoryStore
 from receiver.testing import job_story
 from tests.doubles import appended

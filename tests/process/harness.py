@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from receiver.core.clock import SystemClock, to_micros
-from receiver.stores.sql.compression import decoded
-from receiver.stores.sqlite import body_files
-from receiver.stores.sqlite.statements.body_files import BODY
+from receiver.stores.sql.columns_of_bodies import decoded
+from receiver.stores.sqlite import bodies
+from receiver.stores.sqlite.statements.log import BODY
 from tests.process import warm
 from tests.process.load import Load
 from tests.process.programs import Program, Serving, Started, kill
@@ -173,7 +173,7 @@ class Deployment:
             with PostgresTables(self.settings["STORE"]).connect() as postgres:
                 return postgres.execute(sql.replace("?", "%s").encode(), values).fetchall()
         with closing(self._open()) as connection:
-            body_files.add_functions(connection, self.database)
+            bodies.add_functions(connection, self.database)
             return connection.execute(sql, values).fetchall()
 
     def _open(self) -> sqlite3.Connection:

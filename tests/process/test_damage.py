@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from receiver.stores.sqlite.body_files import body_files
+from receiver.stores.sqlite.bodies import body_files
 from tests.process.harness import HANDLED, Deployment, kill, post, until
 
 

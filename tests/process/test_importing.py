@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from receiver.replay.bundles.format import Header
-from receiver.replay.bundles.writing import BundleWriter
+from receiver.replay.bundles.format import BundleWriter, Header
 from tests.doubles import NOON, delivery
 from tests.process.harness import Deployment, Load, until
 

@@ -11,7 +11,7 @@ import pytest
 
 CRASHING = """
 import threading, warnings
-from receiver.cli.common.logging_setup import load_logged_settings
+from receiver.cli.common.settings import load_logged_settings
 
 load_logged_settings({"json_logs": True})
 warnings.warn("careful")

@@ -21,13 +21,12 @@ from receiver.core.rules import Died, Failed, Refused, Succeeded
 from receiver.core.types import AttemptOutcome, HandlerName, Trigger
 from receiver.routing import Router
 from receiver.worker.attempts import Claimed, Ended
-from receiver.worker.process_messages import RoutingCall
-from receiver.worker.process_pool import Processes
-from receiver.worker.runner import Runner
+from receiver.worker.calls.processes import Processes, RoutingCall
+from receiver.worker.calls.runner import Runner
 from tests.doubles import Inline, body_of, delivery, eventually, soon
 from tests.process import computing
 
-COMMAND = (sys.executable, "-P", "-m", "receiver.worker.child", "INFO", "text")
+COMMAND = (sys.executable, "-P", "-m", "receiver.worker.calls.child", "INFO", "text")
 
 
 class PoolBench:
@@ -207,7 +206,7 @@ async def test_the_copy_that_an_import_makes_calls_no_function(bench: PoolBench)
 
 ANSWERING = """
 import json, socket, sys
-from receiver.worker.process_messages import SIZE, CallDone, CallStarted, write_message
+from receiver.worker.calls.processes import SIZE, CallDone, CallStarted, write_message
 
 worker = socket.socket(fileno=int(sys.argv[2]))
 incoming = worker.makefile("rb")

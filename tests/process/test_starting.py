@@ -16,7 +16,7 @@ import importlib.abc, pathlib, runpy, sys
 
 class Waiting(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path, target=None):
-        if name == "receiver.cli.common.composition":
+        if name == "receiver.cli.common.serving":
             print("loading the server", flush=True)
             pathlib.Path("released").read_text()
 

@@ -233,8 +233,7 @@ class _Forking:
 
 def _import_all() -> None:
 
-    import receiver.cli.common.composition
-    import receiver.cli.common.web_processes
+    import receiver.cli.common.serving
     import receiver.cli.serve
     import receiver.cli.work
     import receiver.service.client

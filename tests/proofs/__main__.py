@@ -22,8 +22,8 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
+from tests.emulator.extraction import quality
 from tests.proofs import attacks, bloat, depth, failover, fuzz, growth, js_sdk, kill, machines, sdk, soak, versions
-from tests.service.emulator.extraction import quality
 
 PROOFS: dict[str, Callable[[Sequence[str]], None]] = {
     "attacks": attacks.main,

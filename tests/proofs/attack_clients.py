@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from receiver.replay.bundles.format import Header, header_line
-from receiver.web.http_protocol import MAX_HEADERS
+from receiver.web.protocol import MAX_HEADERS
 from tests.process.faults import WITH_FEW_FILES
 from tests.process.harness import Connection, connection, raw_request, request
 from tests.proofs.attacks import Site

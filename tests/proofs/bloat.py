@@ -26,9 +26,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from receiver.core.activity import PruneRule
 from receiver.core.claims import ClaimLimits, HandlerClaim, Lease
 from receiver.core.clock import SystemClock
-from receiver.core.retention import PruneRule
 from receiver.core.types import HandlerName, WorkerId
 from receiver.core.work import NewWork
 from receiver.stores.postgres.store import PostgresStore

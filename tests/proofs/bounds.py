@@ -1,8 +1,8 @@
 """The bounds on memory that the guide states, in MiB. The proofs hold the processes to them."""
 
 from receiver.core.body_cost import COSTLY_BODY
-from receiver.stores.writer_process.log import MAX_BYTES as MAX_BATCH
-from receiver.worker.limits import MAX_BYTES
+from receiver.stores.writer_process.process import MAX_BYTES as MAX_BATCH
+from receiver.worker.claiming import MAX_BYTES
 from receiver.worker.memory_budget import MAX_MEMORY
 from tests.proofs.resources import MIB
 

@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from receiver.core.lenient_json import NotJson, load_json
+from receiver.core.envelope import NotJson, load_json
 
 _TYPES = (
     "crawl.page",

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 
-from receiver.service.emulator.browser.finding import find_browser
-from receiver.service.emulator.options import EmulatorOptions
+from receiver.emulator.browser.chromium import find_browser
+from receiver.emulator.options import EmulatorOptions
 from tests.process.harness import Deployment
 
 LEFT_OUT: tuple[str, ...] = ()

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from receiver.errors import NoBundle
-from receiver.replay.bundles.lines import Damage
+from receiver.replay.bundles.format import Damage
 from receiver.replay.bundles.packing import packed
 from receiver.replay.bundles.reading import MAX_DAMAGED, read_bundle
 from tests.doubles import delivery

@@ -23,11 +23,9 @@ from hypothesis import strategies as st
 from receiver.core.deliveries import Delivery
 from receiver.core.types import DeliveryKey, HandlerName
 from receiver.errors import NoBundle, ReceiverError
-from receiver.replay.bundles.format import MAX_DUPLICATES, VERSION, Header, longest_line
-from receiver.replay.bundles.lines import Damage
+from receiver.replay.bundles.format import MAX_DUPLICATES, VERSION, BundleWriter, Damage, Header, longest_line
 from receiver.replay.bundles.reading import Bundle, Entry, read_bundle
-from receiver.replay.bundles.writing import BundleWriter
-from receiver.worker.schedules import run_delivery
+from receiver.worker.upkeep.schedules import run_delivery
 from tests.doubles import NOON, delivery
 
 MAX_BODY = 2**20

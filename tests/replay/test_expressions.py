@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from receiver.errors import WrongExpression
 from receiver.replay.expressions import compile_expression
-from receiver.replay.expressions.grammar import MAX_DEPTH, MAX_LENGTH, parse
+from receiver.replay.expressions.grammar import MAX_DEPTH, MAX_LENGTH, WORDS, parse
 from receiver.replay.expressions.nodes import (
     OPERATORS,
     And,
@@ -25,7 +25,6 @@ from receiver.replay.expressions.nodes import (
     Or,
     Path,
 )
-from receiver.replay.expressions.tokens import WORDS
 from receiver.service.samples import load_sample
 from tests.core.test_lenient_json import json_values
 

@@ -13,7 +13,7 @@ from receiver.errors import GiveUp, Retry
 from receiver.replay.local import LocalRun, LocalRunner
 from receiver.routing import Router
 from receiver.routing.context import BatchContext, Context
-from receiver.worker.runner import Runner
+from receiver.worker.calls.runner import Runner
 from tests.doubles import NOON, Inline, delivery
 from tests.workbench import SECOND
 

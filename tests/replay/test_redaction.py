@@ -11,13 +11,11 @@ from hypothesis import strategies as st
 
 from receiver import parse_event
 from receiver.core.deliveries import Delivery
-from receiver.core.envelope import read_envelope
-from receiver.core.lenient_json import load_json
+from receiver.core.envelope import load_json, read_envelope
 from receiver.core.types import DeliveryKey
-from receiver.replay.bundles.format import Header
+from receiver.replay.bundles.format import BundleWriter, Header
 from receiver.replay.bundles.reading import Entry, read_bundle
 from receiver.replay.bundles.redaction import redacted, redacted_body
-from receiver.replay.bundles.writing import BundleWriter
 from receiver.service.samples import encode, load_sample, sample_names
 from tests.core.test_lenient_json import json_values
 from tests.doubles import NOON, delivery

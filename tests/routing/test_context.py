@@ -20,7 +20,7 @@ from receiver.routing.context import Context
 from receiver.service.client import AsyncClient, Client
 from receiver.service.client.shared import ServiceClients
 from receiver.worker.attempts import Claimed, Ended
-from receiver.worker.runner import Runner
+from receiver.worker.calls.runner import Runner
 from tests.doubles import NOON, Inline, delivery, soon
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from receiver.routing.import_watch import watched_import
+from receiver.routing.loader import watched_import
 from tests.doubles import LONG
 
 

@@ -10,7 +10,7 @@ import httpx
 
 from receiver.core.attention import AttentionLimits, ConcernKind
 from receiver.core.clock import VirtualClock
-from receiver.core.quarantine import Quarantined
+from receiver.core.deliveries import Quarantined
 from receiver.core.types import AttemptOutcome, HandlerName, Trigger, WorkState
 from receiver.core.work import Attempt, RecordedRun, WorkFilter
 from receiver.errors import StoreError

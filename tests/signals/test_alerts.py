@@ -15,11 +15,10 @@ from receiver.core.clock import SystemClock, VirtualClock
 from receiver.errors import AlertNotSent, ConfigurationError, StoreError
 from receiver.settings import Settings
 from receiver.signals import contracts as signals
-from receiver.signals.alerts.messages import firing, message_of, trial
-from receiver.signals.alerts.posting import AlertPoster
+from receiver.signals.alerts.posting import AlertPoster, firing, message_of, trial
 from receiver.signals.alerts.refusals import RefusalCount
 from receiver.signals.alerts.watching import EVERY, LASTS, AlertWatch
-from receiver.worker.background import running_beside
+from receiver.worker.upkeep.background import running_beside
 from tests.doubles import NOON, appended, delivery, pass_time
 from tests.signals.alert_world import DAY, HOUR, MINUTE, SECRET, URL, Chat, World
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from receiver.core.attention import ConcernKind
-from receiver.core.dead_letters import EXAMINED
+from receiver.core.work import EXAMINED
 from receiver.errors import StoreError
 from receiver.signals import contracts as signals
 from receiver.signals.alerts.refusals import RefusalCount

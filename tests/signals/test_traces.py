@@ -19,8 +19,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 from receiver import Context, Retry, Router
 from receiver.core.deliveries import StoredDelivery
 from receiver.core.retries import RetrySchedule
-from receiver.core.signing import sign
-from receiver.core.trace_context import as_sent, trace_of, with_trace
+from receiver.core.signing import as_sent, sign, trace_of, with_trace
 from receiver.errors import ConfigurationError, StoreError
 from receiver.events import Event
 from receiver.service.client import AsyncClient
@@ -32,8 +31,8 @@ from receiver.signals.traces.spans import DeliverySpans
 from receiver.signals.traces.switch import switch_on
 from receiver.testing import RunningEmulator, RunningReceiver, SteppedClock, open_receiver, settings_for_test
 from receiver.testing.application import SECRET
-from receiver.worker.child import answer
-from receiver.worker.process_messages import FunctionCall, NumberedCall
+from receiver.worker.calls.child import answer
+from receiver.worker.calls.processes import FunctionCall, NumberedCall
 from tests.doubles import BrokenLog, accepted, body_of, delivery, turns
 from tests.signals.process_handler import traced_in_process
 from tests.web.parts import intake

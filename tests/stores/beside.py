@@ -4,7 +4,7 @@ import random
 from pathlib import Path
 
 from receiver.core.types import DeliveryKey
-from receiver.stores.sql.compression import MIN_BYTES
+from receiver.stores.sql.columns_of_bodies import MIN_BYTES
 from tests.doubles import body_of
 from tests.stores.opened import MUCH, Opened
 from tests.stores.rows import select

@@ -11,10 +11,10 @@ from receiver.core.ports.store import Store
 from receiver.core.types import Headers
 from receiver.stores.memory import MemoryStore
 from receiver.stores.postgres.store import PostgresStore
-from receiver.stores.sql.headers import headers_of
-from receiver.stores.sqlite import body_writer, synced, unused_files
+from receiver.stores.sql.columns_of_bodies import headers_of
+from receiver.stores.sqlite import bodies, system_files
 from receiver.stores.sqlite.store import SqliteStore
-from receiver.stores.writer_process.log import open_writer_process
+from receiver.stores.writer_process.process import open_writer_process
 from tests.stores.beside import kind_of_file
 from tests.stores.moves import ALLOWED, WATCH_SQLITE, watched_moves
 from tests.stores.opened import Opened
@@ -157,14 +157,14 @@ async def made(sqlite_store: SqliteStore, path: Path) -> Path:
 @pytest.fixture
 def files_go_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files of bodies go as soon as nothing is in them."""
-    monkeypatch.setattr(unused_files, "UNUSED_SECONDS", 0.0)
+    monkeypatch.setattr(bodies, "UNUSED_SECONDS", 0.0)
 
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The syncs of files and of folders, and what a test adds to them, in their order."""
     made: list[str] = []
-    real_sync, real_folder = synced.sync, synced.sync_folder
+    real_sync, real_folder = system_files.sync, system_files.sync_folder
 
     def sync(descriptor: int) -> None:
         real_sync(descriptor)
@@ -174,7 +174,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         real_folder(folder)
         made.append("sync folder")
 
-    monkeypatch.setattr(body_writer, "sync", sync)
-    monkeypatch.setattr(synced, "sync", sync)
-    monkeypatch.setattr(body_writer, "sync_folder", sync_folder)
+    monkeypatch.setattr(bodies, "sync", sync)
+    monkeypatch.setattr(system_files, "sync", sync)
+    monkeypatch.setattr(bodies, "sync_folder", sync_folder)
     return made

@@ -7,11 +7,10 @@ from datetime import datetime, timedelta
 
 from receiver.core.claims import ClaimLimits, FollowerClaim, HandlerClaim, Lease, Settlement, WorkItem
 from receiver.core.deliveries import Delivery, DeliveryFilter, DeliverySummary
-from receiver.core.ports.controls import Controls
 from receiver.core.ports.log import DeliveryLog
-from receiver.core.ports.maintenance import Maintenance
 from receiver.core.ports.queue import WorkQueue
 from receiver.core.ports.reports import Reports
+from receiver.core.ports.store import Controls, Maintenance
 from receiver.core.types import (
     AppendOutcome,
     AttemptOutcome,

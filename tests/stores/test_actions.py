@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from receiver.core.actions import RETRY, TAKE_BACK
+from receiver.core.bulk import RETRY, TAKE_BACK
 from receiver.core.claims import ClaimLimits
 from receiver.core.recorded_actions import SILENT, NewAction
 from receiver.core.types import WorkState

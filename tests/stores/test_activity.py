@@ -4,13 +4,20 @@ from datetime import timedelta
 
 import pytest
 
-from receiver.core.activity import KEPT, ActivityCount, Performance, by_step, duration_bucket, performance
+from receiver.core.activity import (
+    ACTIVITY_KEPT,
+    ActivityCount,
+    Performance,
+    PruneRule,
+    WorkerSign,
+    by_step,
+    duration_bucket,
+    performance,
+)
 from receiver.core.claims import Settlement
-from receiver.core.retention import PruneRule
 from receiver.core.types import AttemptOutcome, HandlerName, Trigger
 from receiver.core.work import Attempt
-from receiver.core.workers import WorkerSign
-from receiver.stores.postgres.job_rows import BEHIND
+from receiver.stores.postgres.log import BEHIND
 from tests.doubles import NOON, delivery
 from tests.stores.opened import DAY, DEAD, DONE, NOTHING, ONE, SECOND, TWO, A, Opened, after_noon
 from tests.stores.outside import Tables
@@ -128,7 +135,7 @@ async def test_old_counts_are_forgotten_an_hour_at_a_time(opened: Opened) -> Non
 
     assert sum(done) == 2
     assert done[-1] == 0
-    assert [one.begins_at for one in await counted(opened, -KEPT)] == [NOON]
+    assert [one.begins_at for one in await counted(opened, -ACTIVITY_KEPT)] == [NOON]
 
 
 async def test_old_counts_of_arrivals_are_forgotten_too(opened: Opened, tables: Tables | None) -> None:

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from receiver.stores.sql.thread import ConnectionThread
+from receiver.stores.sql.connection import ConnectionThread
 from tests.doubles import soon
 
 

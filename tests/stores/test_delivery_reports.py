@@ -2,9 +2,9 @@
 
 import pytest
 
+from receiver.core.activity import PruneRule
 from receiver.core.claims import Lease
 from receiver.core.deliveries import DeliveryFilter
-from receiver.core.retention import PruneRule
 from receiver.core.subjects import MAX_SUBJECT_BODY, Subject
 from receiver.core.types import DeliveryKey, DeliveryState, HandlerSwitch, WorkState
 from receiver.core.work import Hold, NewWork

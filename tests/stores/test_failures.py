@@ -4,19 +4,7 @@ from receiver.core.deliveries import DeliveryFilter
 from receiver.core.types import AttemptOutcome, Trigger
 from receiver.core.work import Attempt, RecordedRun
 from tests.doubles import NOON
-from tests.stores.opened import (
-    DEAD,
-    DONE,
-    ONE,
-    QUEUED,
-    RUNNING,
-    SECOND,
-    TWO,
-    WAITING,
-    Opened,
-    after_noon,
-    ended,
-)
+from tests.stores.opened import DEAD, DONE, ONE, QUEUED, RUNNING, SECOND, TWO, WAITING, Opened, after_noon, ended
 
 
 async def failed(opened: Opened, seq: int) -> set[str]:

@@ -2,11 +2,10 @@
 
 import pytest
 
-from receiver.core.activity import ActivityCount
+from receiver.core.activity import ActivityCount, WorkerSign
 from receiver.core.claims import ClaimLimits, HandlerClaim, LaterWork, Lease, WorkItem
 from receiver.core.types import AttemptOutcome, Trigger
 from receiver.core.work import LOST, Hold, NewWork
-from receiver.core.workers import WorkerSign
 from tests.doubles import NOON, delivery
 from tests.stores.opened import (
     AFTER,

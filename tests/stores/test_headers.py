@@ -6,9 +6,9 @@ import pickle
 import msgspec
 import pytest
 
-from receiver.core.trace_context import as_sent, trace_of, with_trace
+from receiver.core.signing import as_sent, trace_of, with_trace
 from receiver.core.types import Headers
-from receiver.stores.sql.headers import headers_of, headers_text, headers_when_asked
+from receiver.stores.sql.columns_of_bodies import headers_of, headers_text, headers_when_asked
 
 HEADERS: Headers = (("host", "a"), ("x-name", 'ünïcödé "quoted"'), ("host", "b"))
 

@@ -6,11 +6,9 @@ from typing import Any
 
 import pytest
 
-from receiver.core.deliveries import DeliveryFilter
+from receiver.core.activity import PruneRule
+from receiver.core.deliveries import DeliveryFilter, ListingPage, LookEnd, Quarantined, QuarantineFilter
 from receiver.core.jobs import JobFilter
-from receiver.core.listing_pages import ListingPage, LookEnd
-from receiver.core.quarantine import Quarantined, QuarantineFilter
-from receiver.core.retention import PruneRule
 from receiver.core.types import DeliveryState, HandlerName, WorkState
 from receiver.core.work import WorkFilter
 from tests.doubles import NOON, delivery

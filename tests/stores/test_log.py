@@ -4,9 +4,8 @@ import asyncio
 
 import pytest
 
-from receiver.core.deliveries import DeliverySummary
+from receiver.core.deliveries import DeliverySummary, Quarantined
 from receiver.core.ports.store import Store
-from receiver.core.quarantine import Quarantined
 from receiver.core.types import AppendOutcome, DeliveryKey, DeliveryState
 from tests.doubles import NOON, appended, delivery
 from tests.stores.conftest import KINDS, Kept, QuarantineRow

@@ -13,14 +13,12 @@ from typing import Any
 
 import pytest
 
-from receiver.core.actions import BURY, RETRY
-from receiver.core.bulk import Imported
+from receiver.core.activity import PruneRule, WorkerSign
+from receiver.core.bulk import BURY, RETRY, Imported
 from receiver.core.claims import ClaimLimits, HandlerClaim, Lease
 from receiver.core.clock import to_micros
-from receiver.core.deliveries import DeliveryFilter
+from receiver.core.deliveries import DeliveryFilter, QuarantineFilter
 from receiver.core.jobs import JobFilter, JobState
-from receiver.core.quarantine import QuarantineFilter
-from receiver.core.retention import PruneRule
 from receiver.core.types import (
     AttemptOutcome,
     DeliveryKey,
@@ -32,7 +30,6 @@ from receiver.core.types import (
     WorkState,
 )
 from receiver.core.work import Attempt, NewWork, RecordedRun, WorkFilter
-from receiver.core.workers import WorkerSign
 from receiver.stores.postgres.address import parse_address
 from receiver.stores.postgres.schema import prepare
 from receiver.stores.postgres.store import PostgresStore

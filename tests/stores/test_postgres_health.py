@@ -5,11 +5,11 @@ from datetime import timedelta
 import pytest
 
 from receiver.core.deliveries import DeliveryFilter
-from receiver.core.search import Texts
+from receiver.core.subjects import Texts
 from receiver.core.work import StoreFacts
-from receiver.stores.postgres.health import load_notes
+from receiver.stores.postgres.dialect import vector
+from receiver.stores.postgres.reports import load_notes
 from receiver.stores.postgres.store import PostgresStore
-from receiver.stores.postgres.vectors import vector
 from tests.doubles import body_of, delivery
 from tests.stores.conftest import open_all
 from tests.stores.opened import MUCH, ONE

@@ -6,12 +6,12 @@ from random import Random
 
 import pytest
 
+from receiver.core.activity import PruneRule
 from receiver.core.claims import Lease
 from receiver.core.jobs import JobSummary
 from receiver.core.ports.queue import WorkQueue
-from receiver.core.retention import PruneRule
 from receiver.core.work import NewWork
-from receiver.stores.postgres.job_rows import BEHIND
+from receiver.stores.postgres.log import BEHIND
 from receiver.stores.postgres.store import PostgresStore
 from tests.doubles import NOON
 from tests.stores.conftest import open_all

@@ -7,8 +7,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from receiver.core.activity import PruneRule
 from receiver.core.recorded_actions import NewAction
-from receiver.core.retention import PruneRule
 from receiver.core.schedules import PlannedRun
 from receiver.errors import StoreRefused
 from receiver.stores.copying import open_copy

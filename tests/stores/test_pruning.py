@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from receiver.core.activity import PruneRule, Step
 from receiver.core.bulk import Imported
 from receiver.core.deliveries import DeliveryFilter
-from receiver.core.retention import PruneRule, Step
 from receiver.core.types import AppendOutcome, DeliveryKey, DeliveryState, WorkState
 from receiver.core.work import NewWork
 from receiver.errors import UnknownDelivery, UnknownWork

@@ -2,8 +2,7 @@
 
 import pytest
 
-from receiver.core.deliveries import Receipt
-from receiver.core.quarantine import Quarantined, QuarantinedSummary, QuarantineFilter
+from receiver.core.deliveries import Quarantined, QuarantinedSummary, QuarantineFilter, Receipt
 from receiver.core.types import AppendOutcome, DeliveryKey, DeliveryState, Origin
 from receiver.errors import UnknownRequest
 from tests.doubles import NOON, delivery

@@ -3,11 +3,10 @@
 import asyncio
 from datetime import datetime, timedelta
 
+from receiver.core.activity import PruneRule
 from receiver.core.claims import DueRun
 from receiver.core.deliveries import Delivery, DeliveryFilter
-from receiver.core.retention import PruneRule
-from receiver.core.run_names import RUN_TYPE
-from receiver.core.schedules import FORGOTTEN_AFTER, KEPT_RUNS, PlannedRun, RunOutcome, run_key
+from receiver.core.schedules import FORGOTTEN_AFTER, KEPT_RUNS, RUN_TYPE, PlannedRun, RunOutcome, run_key
 from receiver.core.types import DeliveryKey, DeliveryState, HandlerName, HandlerSwitch, Origin, Trigger
 from tests.doubles import NOON, delivery
 from tests.stores.opened import DAY, DONE, ONE, TWO, WAITING, Opened, after_noon, ended

@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
+from receiver.core.activity import PruneRule
 from receiver.core.bulk import Imported
 from receiver.core.deliveries import Delivery, DeliveryFilter
-from receiver.core.ports.search import SearchIndex
-from receiver.core.ports.store import Store
-from receiver.core.retention import PruneRule
-from receiver.core.search import SearchReach
+from receiver.core.ports.store import SearchIndex, Store
+from receiver.core.subjects import SearchReach
 from receiver.core.types import DeliveryState
 from receiver.errors import ConfigurationError, NoSearchIndex
 from receiver.stores.sqlite.dialect import READS, require_module

@@ -6,19 +6,7 @@ from receiver.core.claims import Settlement
 from receiver.core.types import AttemptOutcome, DeliveryState, Trigger, WorkState
 from receiver.core.work import Attempt
 from tests.doubles import NOON
-from tests.stores.opened import (
-    DEAD,
-    DONE,
-    ONE,
-    RUNNING,
-    SECOND,
-    WAITING,
-    A,
-    B,
-    Opened,
-    after_noon,
-    ended,
-)
+from tests.stores.opened import DEAD, DONE, ONE, RUNNING, SECOND, WAITING, A, B, Opened, after_noon, ended
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from receiver.core.activity import PruneRule
 from receiver.core.bulk import Imported
 from receiver.core.deliveries import DeliveryFilter
-from receiver.core.retention import PruneRule
 from receiver.core.types import AppendOutcome, DeliveryKey
-from receiver.stores.sql.compression import MIN_BYTES
-from receiver.stores.sqlite import body_files
+from receiver.stores.sql.columns_of_bodies import MIN_BYTES
+from receiver.stores.sqlite import bodies
 from receiver.stores.sqlite.store import SqliteStore
 from receiver.stores.sqlite.write_ahead_log import log_path
 from tests.doubles import NOON, body_of, delivery
@@ -36,7 +36,7 @@ async def test_only_long_bodies_lie_in_files(sqlite_store: SqliteStore, path: Pa
         await opened.add(delivery("short", body=b"x" * (MIN_BYTES - 1)), delivery("long", body=b"x" * MIN_BYTES))
 
         assert codings(path) == {"short": PLAIN, "long": BESIDE}
-        [file] = body_files.body_files(path)
+        [file] = bodies.body_files(path)
         assert (file.stat().st_size, stat.S_IMODE(file.stat().st_mode)) == (MIN_BYTES, 0o640)
         assert (await opened.reports.facts()).bytes == sum(
             one.stat().st_size for one in (path, log_path(path), file)
@@ -67,7 +67,7 @@ async def test_the_check_of_a_store_names_files_that_are_not_there(sqlite_store:
     """Each once, however many events it has."""
     async with open_all(sqlite_store) as opened:
         await opened.add(delivery("a", body=LONG), delivery("b", body=LONG))
-        [file] = body_files.body_files(path)
+        [file] = bodies.body_files(path)
         before = await sqlite_store.health_notes()
         file.unlink()
         await opened.add(delivery("c", body=LONG))
@@ -80,7 +80,7 @@ async def test_a_file_that_is_away_for_a_time_loses_nothing(sqlite_store: Sqlite
     """Workers are told why, and others have their bodies. A duplicate is one, and nothing is moved."""
     async with open_all(sqlite_store) as opened, sqlite_store.search() as search:
         await opened.add(delivery("away", body=FOUND))
-        [file] = body_files.body_files(path)
+        [file] = bodies.body_files(path)
         kept = file.read_bytes()
         file.unlink()
         await opened.add(delivery("there", body=LONG))
@@ -116,7 +116,7 @@ async def test_a_file_that_is_away_for_a_time_loses_nothing(sqlite_store: Sqlite
         await move(opened)
         await reclaim(opened)
         assert set(codings(path).values()) == {DEFLATED}
-        assert body_files.body_files(path) == []
+        assert bodies.body_files(path) == []
         assert select(path, "SELECT count(*) FROM words WHERE words MATCH 'lost'") == [(1,)]
 
 
@@ -125,7 +125,7 @@ async def test_the_sender_brings_a_lost_body_again(sqlite_store: SqliteStore, pa
     key = f"sha256:{hashlib.sha256(LONG).hexdigest()}"
     async with open_all(sqlite_store) as opened:
         await opened.add(delivery(key, body=LONG))
-        body_files.body_files(path)[0].unlink()
+        bodies.body_files(path)[0].unlink()
 
         assert await opened.add(delivery(key, body=LONG)) == [AppendOutcome.DUPLICATE]
         assert await body(opened, key) == LONG
@@ -137,7 +137,7 @@ async def test_a_lost_body_is_imported_again(sqlite_store: SqliteStore, path: Pa
     async with open_all(sqlite_store) as opened:
         await opened.add(delivery("a", body=LONG), delivery("b", body=LONG))
         await opened.route()
-        body_files.body_files(path)[0].unlink()
+        bodies.body_files(path)[0].unlink()
 
         again = [Imported(delivery("a", body=LONG)), Imported(delivery("b"))]
         assert await opened.controls.import_deliveries(again) == [AppendOutcome.DUPLICATE, AppendOutcome.CONFLICT]
@@ -151,7 +151,7 @@ async def test_a_shorter_file_has_lost_what_is_behind_its_end(sqlite_store: Sqli
     """A part of a body is never taken for all of it."""
     async with open_all(sqlite_store) as opened:
         await opened.add(delivery("a", body=LONG), delivery("b", body=LONG))
-        os.truncate(body_files.body_files(path)[0], 2 * len(LONG) - 1)
+        os.truncate(bodies.body_files(path)[0], 2 * len(LONG) - 1)
 
         assert await body(opened, "a") == LONG
         assert (await unreadable(opened, "b")).startswith("the body of delivery b cannot be read: ")
@@ -167,7 +167,7 @@ async def test_files_lie_beside_the_database_and_not_beside_a_link(tmp_path: Pat
     async with open_all(SqliteStore(f"sqlite:///{link}")) as opened:
         await opened.add(delivery(body=LONG))
 
-    [file] = body_files.body_files(real)
+    [file] = bodies.body_files(real)
     assert file.parent == real.parent
     async with SqliteStore(f"sqlite:///{real}").reports() as reports:
         assert (await reports.detail(DeliveryKey("k"))).body == LONG

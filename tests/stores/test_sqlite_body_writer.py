@@ -13,7 +13,7 @@ import pytest
 
 from receiver.core.types import AppendOutcome, DeliveryKey
 from receiver.errors import StoreError
-from receiver.stores.sqlite import body_files, body_writer
+from receiver.stores.sqlite import bodies
 from receiver.stores.sqlite.database import Database
 from receiver.stores.sqlite.files import prepare
 from receiver.stores.sqlite.log import SqliteLog
@@ -52,7 +52,7 @@ async def test_the_writer_goes_on_in_a_new_file(sqlite_store: SqliteStore, path:
         await reclaim(opened)
         await opened.add(delivery("b", body=LONG))
 
-        [file] = body_files.body_files(path)
+        [file] = bodies.body_files(path)
         file.unlink()
         await opened.add(delivery("c", body=LONG))
 
@@ -64,12 +64,12 @@ async def test_a_full_file_is_followed_by_another(
     sqlite_store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its room is free as soon as its own bodies have been moved."""
-    monkeypatch.setattr(body_writer, "MAX_FILE_BYTES", len(LONG) + 1)
+    monkeypatch.setattr(bodies, "MAX_FILE_BYTES", len(LONG) + 1)
     async with open_all(sqlite_store) as opened:
         for key in "abc":
             await opened.add(delivery(key, body=LONG))
 
-        sizes = [one.stat().st_size for one in body_files.body_files(path)]
+        sizes = [one.stat().st_size for one in bodies.body_files(path)]
         assert sorted(sizes) == [len(LONG), 2 * len(LONG)]
         assert [await body(opened, key) for key in "abc"] == [LONG] * 3
 
@@ -80,7 +80,7 @@ async def test_a_readiness_check_writes_where_long_bodies_go(
     """It fails while a long body would, and takes no room. The bodies in the same batch stay."""
     async with open_all(sqlite_store) as opened:
         await asyncio.gather(appended(opened.log, delivery("a", body=LONG)), opened.log.probe(NOON, size=50_000))
-        assert sum(one.stat().st_size for one in body_files.body_files(path)) == len(LONG)
+        assert sum(one.stat().st_size for one in bodies.body_files(path)) == len(LONG)
 
         def fail(*_: object) -> int:
             raise FULL
@@ -90,21 +90,21 @@ async def test_a_readiness_check_writes_where_long_bodies_go(
             with pytest.raises(StoreError, match="No space left on device"):
                 await opened.log.probe(NOON, size=50_000)
         assert await body(opened, "a") == LONG
-        assert sum(one.stat().st_size for one in body_files.body_files(path)) == len(LONG)
+        assert sum(one.stat().st_size for one in bodies.body_files(path)) == len(LONG)
 
 
 async def test_a_file_that_was_replaced_gets_no_more_bodies(sqlite_store: SqliteStore, path: Path) -> None:
     """What is written goes into the old one, which nobody finds any more."""
     async with open_all(sqlite_store) as opened:
         await opened.add(delivery("a", body=LONG))
-        [file] = body_files.body_files(path)
+        [file] = bodies.body_files(path)
         kept = file.read_bytes()
         file.unlink()
         file.write_bytes(kept)
         await opened.add(delivery("b", body=LONG))
 
         assert [await body(opened, key) for key in "ab"] == [LONG, LONG]
-        assert len(body_files.body_files(path)) == 2
+        assert len(bodies.body_files(path)) == 2
 
 
 async def test_the_next_batch_gives_back_the_room_of_a_file_that_was_removed(
@@ -123,7 +123,7 @@ async def test_the_next_batch_gives_back_the_room_of_a_file_that_was_removed(
         await opened.add(delivery("a", body=LONG))
         await opened.add(delivery("b"))
         assert left() == 1
-        body_files.body_files(path)[0].unlink()
+        bodies.body_files(path)[0].unlink()
         await opened.add(delivery("c"))
         assert left() == 0
 
@@ -142,7 +142,7 @@ async def test_a_file_that_cannot_be_closed_is_given_up(
 
     async with open_all(sqlite_store) as opened:
         await opened.add(delivery("a", body=LONG))
-        body_files.body_files(path)[0].unlink()
+        bodies.body_files(path)[0].unlink()
         with monkeypatch.context() as patched:
             patched.setattr(os, "close", close)
             await opened.add(delivery("b"))
@@ -162,7 +162,7 @@ def test_no_body_lies_in_a_file_that_sqlite_could_not_read(length: int) -> None:
         def __len__(self) -> int:
             return length
 
-    assert body_files.is_long(Long()) is (length == 500_000_000)
+    assert bodies.is_long(Long()) is (length == 500_000_000)
 
 
 async def test_a_folder_that_cannot_be_read_gets_no_files(
@@ -188,15 +188,15 @@ async def test_a_full_disk_refuses_the_batch_and_nothing_else(
     async with open_all(sqlite_store) as opened:
         await opened.add(delivery("a", body=LONG))
         with monkeypatch.context() as patched:
-            patched.setattr(*((os, "pwrite", fail) if full == "pwrite" else (body_writer, "sync", fail)))
+            patched.setattr(*((os, "pwrite", fail) if full == "pwrite" else (bodies, "sync", fail)))
             for _ in range(2):
                 with pytest.raises(StoreError, match="No space left on device"):
                     await appended(opened.log, delivery("b", body=LONG))
-            assert [one.stat().st_size for one in body_files.body_files(path)] == [len(LONG)]
+            assert [one.stat().st_size for one in bodies.body_files(path)] == [len(LONG)]
 
         assert await opened.add(delivery("b", body=LONG)) == [AppendOutcome.ACCEPTED]
         assert [await body(opened, key) for key in "ab"] == [LONG, LONG]
-        assert len(body_files.body_files(path)) == 2
+        assert len(bodies.body_files(path)) == 2
 
 
 async def test_a_batch_that_is_not_committed_takes_no_room(sqlite_store: SqliteStore, path: Path) -> None:
@@ -210,13 +210,13 @@ async def test_a_batch_that_is_not_committed_takes_no_room(sqlite_store: SqliteS
             *[appended(log, one) for one in (delivery("b", body=NOISE), *others)], return_exceptions=True
         )
         assert {type(one) for one in results} == {StoreError}
-        assert [one.stat().st_size for one in body_files.body_files(path)] == [len(LONG)]
+        assert [one.stat().st_size for one in bodies.body_files(path)] == [len(LONG)]
 
         await log.database.call(lambda connection: connection.execute("PRAGMA max_page_count = 9999").fetchone())
         await appended(log, delivery("b", body=NOISE))
         found = [(await reports.detail(DeliveryKey(key))).body for key in "ab"]
         assert found == [LONG, NOISE]
-        assert [one.stat().st_size for one in body_files.body_files(path)].count(len(LONG)) == 1
+        assert [one.stat().st_size for one in bodies.body_files(path)].count(len(LONG)) == 1
 
 
 async def test_an_error_behind_the_commit_loses_no_body(path: Path) -> None:
@@ -227,7 +227,7 @@ async def test_an_error_behind_the_commit_loses_no_body(path: Path) -> None:
 
     prepare(path, create=True)
     async with Database(path, after_commit=fail) as database:
-        log = SqliteLog(database, path, body_writer.body_writer(path))
+        log = SqliteLog(database, path, bodies.body_writer(path))
         with pytest.raises(StoreError, match="no checkpoint now"):
             await appended(log, delivery(body=LONG))
         await log.aclose()
@@ -253,11 +253,11 @@ async def test_bodies_of_a_commit_that_may_come_back_stay(made: Path, code: int,
     """After a failed sync of the log nobody knows what a crash leaves of it. A full disk has taken no commit."""
     error = sqlite3.OperationalError("the commit has failed")
     error.sqlite_errorcode = code
-    writer = body_writer.body_writer(made)
+    writer = bodies.body_writer(made)
     assert writer is not None
     with closing(sqlite3.connect(made)) as connection:
         writer.write(connection, [LONG])
 
         writer.give_up(connection, error)
 
-    assert sum(one.stat().st_size for one in body_files.body_files(made)) == left
+    assert sum(one.stat().st_size for one in bodies.body_files(made)) == left

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from receiver.core.activity import PruneRule
 from receiver.core.bulk import Imported
 from receiver.core.clock import to_micros
-from receiver.core.retention import PruneRule
 from receiver.core.types import AppendOutcome, DeliveryKey, Origin
 from receiver.core.work import NewWork
 from receiver.stores.sqlite.controls import MAX_PAUSE_SECONDS, PAUSE_SECONDS, SqliteControls

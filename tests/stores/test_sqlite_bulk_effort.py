@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from receiver.core.activity import PruneRule
 from receiver.core.bulk import Imported
 from receiver.core.deliveries import DeliveryFilter
-from receiver.core.retention import PruneRule
 from receiver.stores.sql.connection import SqlDatabase
-from receiver.stores.sql.paging import start_reading
-from receiver.stores.sqlite import body_files
+from receiver.stores.sql.listings import start_reading
+from receiver.stores.sqlite import bodies
 from receiver.stores.sqlite.controls import SqliteControls
 from receiver.stores.sqlite.dialect import READS
 from receiver.stores.sqlite.maintenance import SqliteMaintenance
@@ -69,7 +69,7 @@ def longest_page(path: Path, wanted: DeliveryFilter, *, by_job: bool) -> int:
     """Return the steps of the page that takes most of them, out of all pages of a reading."""
     longest = 0
     with closing(sqlite3.connect(path)) as connection:
-        body_files.add_functions(connection, path)
+        bodies.add_functions(connection, path)
         left = start_reading(connection, READS, wanted, None, by_job)
         while left is not None:
             steps = Steps()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from receiver.stores.sqlite.checkpoint_turn import CheckpointTurn
+from receiver.stores.sqlite.checkpoints import CheckpointTurn
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other systems may not have these locks")
 

@@ -17,8 +17,7 @@ import pytest
 from receiver.core.claims import Lease
 from receiver.core.clock import to_micros
 from receiver.core.ports.store import Store
-from receiver.core.schema import Schema
-from receiver.core.types import AppendOutcome, HandlerName, WorkerId
+from receiver.core.types import AppendOutcome, HandlerName, Schema, WorkerId
 from receiver.core.work import NewWork
 from receiver.errors import ConfigurationError, ReceiverError, StoreError, StoreRefused
 from receiver.stores import open_store

@@ -8,11 +8,11 @@ from random import Random
 
 import pytest
 
+from receiver.core.activity import PruneRule
 from receiver.core.bulk import Imported
 from receiver.core.deliveries import Delivery
 from receiver.core.jobs import JobFilter, JobState, JobSummary
-from receiver.core.retention import PruneRule
-from receiver.stores.sqlite.job_rows import BEHIND, JobRows
+from receiver.stores.sqlite.log import BEHIND, JobRows
 from receiver.stores.sqlite.store import SqliteStore
 from tests.doubles import NOON, delivery
 from tests.stores.conftest import open_all

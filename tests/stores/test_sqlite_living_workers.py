@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from receiver.core.activity import WorkerSign
 from receiver.core.claims import ClaimLimits
 from receiver.core.clock import SystemClock
 from receiver.core.types import WorkerId
-from receiver.core.workers import WorkerSign
 from receiver.errors import StoreError
 from receiver.stores.sqlite.database import Database
-from receiver.stores.sqlite.living_workers import LivingWorkers
+from receiver.stores.sqlite.locks import LivingWorkers
 from receiver.stores.sqlite.reports import SqliteReports
 from receiver.stores.sqlite.store import SqliteStore
 from tests.doubles import NOON
@@ -229,7 +229,7 @@ async def test_a_worker_that_signs_off_meanwhile_is_not_shown_as_dead(opened: Op
 WORKER = """
 import os, signal, sys
 from pathlib import Path
-from receiver.stores.sqlite.living_workers import LivingWorkers
+from receiver.stores.sqlite.locks import LivingWorkers
 
 living = LivingWorkers(Path(sys.argv[1]))
 living.enlist("a")

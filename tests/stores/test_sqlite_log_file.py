@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from receiver.core.quarantine import Quarantined
+from receiver.core.deliveries import Quarantined
 from receiver.stores.sql.connection import SqlDatabase
 from receiver.stores.sqlite.checkpoints import Checkpointer
 from receiver.stores.sqlite.database import Database

@@ -18,8 +18,8 @@ from receiver.stores.sql.jobs import job_listing
 from receiver.stores.sqlite.database import Database
 from receiver.stores.sqlite.dialect import READS
 from receiver.stores.sqlite.files import prepare
-from receiver.stores.sqlite.job_rows import BEHIND, JobRows
-from receiver.stores.sqlite.living_workers import LivingWorkers
+from receiver.stores.sqlite.locks import LivingWorkers
+from receiver.stores.sqlite.log import BEHIND, JobRows
 from receiver.stores.sqlite.reports import SqliteReports
 from receiver.stores.sqlite.store import SqliteStore
 from tests.doubles import NOON

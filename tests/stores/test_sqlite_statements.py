@@ -12,43 +12,28 @@ from receiver.core.jobs import JobFilter, JobState
 from receiver.core.types import WorkState
 from receiver.stores.sql.jobs import job_listing
 from receiver.stores.sql.statements import columns
-from receiver.stores.sqlite import body_files
+from receiver.stores.sqlite import bodies
 from receiver.stores.sqlite.delivery_keys import add_functions
 from receiver.stores.sqlite.dialect import READS
-from receiver.stores.sqlite.statements import (
-    body_files as body_statements,
-)
-from receiver.stores.sqlite.statements import (
-    claims,
-    controls,
-    delivery_keys,
-    holds,
-    job_rows,
-    leases,
-    log,
-    maintenance,
-    once_keys,
-    routing,
-    search,
-    settling,
-)
+from receiver.stores.sqlite.statements import log, upkeep, work
+from receiver.stores.sqlite.statements import log as body_statements
 from tests.stores.rows import MOMENTS, moments
 
 MODULES = (
     log,
     body_statements,
-    delivery_keys,
-    routing,
-    claims,
-    leases,
-    settling,
-    holds,
-    once_keys,
-    controls,
-    maintenance,
-    search,
+    log,
+    work,
+    work,
+    work,
+    work,
+    work,
+    work,
+    work,
+    upkeep,
+    upkeep,
     columns,
-    job_rows,
+    log,
 )
 GROUPS = (READS.deliveries, READS.jobs, READS.work, READS.health, READS.quarantine)
 
@@ -89,10 +74,10 @@ STATEMENTS = {
     "older open jobs": job_listing(READS, JobFilter(state=JobState.OPEN))[1],
     "insert_deliveries": log.insert_deliveries(2),
     "insert_bodies": log.insert_bodies(2),
-    "find": delivery_keys.find(2),
-    "move": delivery_keys.move(2),
-    "move unremoved": delivery_keys.move_unremoved(2),
-    **{f"skip {state}": claims.skip(state) for state in ("queued", "waiting", "held")},
+    "find": log.find(2),
+    "move": log.move(2),
+    "move unremoved": log.move_unremoved(2),
+    **{f"skip {state}": work.skip(state) for state in ("queued", "waiting", "held")},
 }
 GROWING = ("deliveries", "bodies", "work_items", "attempts", "quarantine", "once_keys", "delivery_keys")
 TABLES = (*GROWING, *"dbwqhneik", "latest")
@@ -111,8 +96,8 @@ def connection(made: Path) -> Iterator[sqlite3.Connection]:
     """A connection to an empty database, which has an index of words."""
     with closing(sqlite3.connect(made, isolation_level=None)) as connection:
         add_functions(connection)
-        body_files.add_functions(connection, made)
-        connection.execute(search.CREATE)
+        bodies.add_functions(connection, made)
+        connection.execute(upkeep.CREATE)
         yield connection
 
 
@@ -263,7 +248,7 @@ def test_unrouted_deliveries_are_found_at_once_in_a_large_store(connection: sqli
     """Routed deliveries cost nothing."""
     fill(connection, "done")
 
-    assert effort(connection, routing.UNROUTED, {"after": MOST - 5, "limit": 100}) <= 1
+    assert effort(connection, work.UNROUTED, {"after": MOST - 5, "limit": 100}) <= 1
 
 
 def test_a_lane_with_two_heads_cannot_be_written(connection: sqlite3.Connection) -> None:

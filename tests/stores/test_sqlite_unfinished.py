@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from receiver.stores.sqlite.files import unfinished
 from receiver.stores.sqlite.store import SqliteStore
-from receiver.stores.sqlite.unfinished import unfinished
 from tests.doubles import LONG
 
 
@@ -22,7 +22,7 @@ def test_what_a_killed_process_was_making_is_removed_by_the_next(path: Path) -> 
     program = """
 import os, signal, sys
 from pathlib import Path
-from receiver.stores.sqlite.unfinished import unfinished
+from receiver.stores.sqlite.files import unfinished
 
 with unfinished(Path(sys.argv[1])) as made:
     for suffix in ("-wal", "-shm", "-journal"):

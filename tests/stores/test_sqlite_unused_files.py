@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from receiver.core.retention import PruneRule, Step
+from receiver.core.activity import PruneRule, Step
 from receiver.errors import StoreError
-from receiver.stores.sqlite import body_files, unused_files
+from receiver.stores.sqlite import bodies
 from receiver.stores.sqlite.database import Database
-from receiver.stores.sqlite.statements import body_files as statements
+from receiver.stores.sqlite.statements import log as statements
 from receiver.stores.sqlite.store import SqliteStore
 from tests.doubles import NOON, delivery
 from tests.stores.beside import BESIDE, DEFLATED, LONG, NOISE, PLAIN, body, codings, kind_of_file, move, reclaim
@@ -37,12 +37,12 @@ async def test_bodies_are_moved_into_the_database_and_then_the_file_goes(
 
         assert step.count == 2
         assert codings(path) == {"text": DEFLATED, "noise": PLAIN, "new": BESIDE}
-        assert len(body_files.body_files(path)) == 1
+        assert len(bodies.body_files(path)) == 1
 
         await move(opened)
         await reclaim(opened)
 
-        assert body_files.body_files(path) == []
+        assert bodies.body_files(path) == []
         assert [await body(opened, key) for key in ("text", "noise", "new")] == [LONG, NOISE, LONG]
 
 
@@ -55,7 +55,7 @@ async def test_what_is_pruned_frees_its_file(sqlite_store: SqliteStore, path: Pa
         await opened.maintenance.prune(PruneRule(NOON + DAY, bodies=True), after=0, limit=9, now=NOON + DAY)
         await reclaim(opened)
 
-        assert body_files.body_files(path) == []
+        assert bodies.body_files(path) == []
         assert await body(opened) is None
 
 
@@ -83,16 +83,16 @@ async def test_a_file_goes_when_nothing_has_been_in_it_for_a_minute(
     path: Path, sqlite_store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As one process sees it: somebody may still read a state of the store in which a body was there."""
-    monkeypatch.setattr(unused_files, "UNUSED_SECONDS", 60.0)
+    monkeypatch.setattr(bodies, "UNUSED_SECONDS", 60.0)
     now = 0.0
-    unused = unused_files.UnusedFiles(path, lambda: now)
+    unused = bodies.UnusedFiles(path, lambda: now)
     async with open_all(sqlite_store) as opened, Database(path) as database:
         await opened.add(delivery("a", body=LONG))
 
         async def removed() -> int:
             def step(connection: sqlite3.Connection) -> int:
                 with database.transaction(connection):
-                    return unused.remove_one(connection, body_files.body_files(path))
+                    return unused.remove_one(connection, bodies.body_files(path))
 
             return await database.call(step)
 
@@ -110,7 +110,7 @@ async def test_a_file_goes_when_nothing_has_been_in_it_for_a_minute(
         now = 260.0
         assert await removed() == 2 * len(LONG)
         assert await removed() == 0
-    assert body_files.body_files(path) == []
+    assert bodies.body_files(path) == []
 
 
 async def test_nothing_is_removed_without_the_write_lock(path: Path) -> None:
@@ -159,24 +159,24 @@ async def test_an_unused_file_goes_at_once_where_the_disk_has_little_room(
     sqlite_store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Somebody has pruned because it is full."""
-    monkeypatch.setattr(unused_files, "UNUSED_SECONDS", 60.0)
+    monkeypatch.setattr(bodies, "UNUSED_SECONDS", 60.0)
     async with open_all(sqlite_store) as opened:
         await opened.add(delivery(body=LONG))
         await opened.route()
         await opened.maintenance.prune(PruneRule(NOON + DAY), after=0, limit=9, now=NOON + DAY)
         await reclaim(opened)
-        assert len(body_files.body_files(path)) == 1
+        assert len(bodies.body_files(path)) == 1
         monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(0, 0, 0))
         await reclaim(opened)
 
-    assert body_files.body_files(path) == []
+    assert bodies.body_files(path) == []
 
 
 async def test_files_of_another_database_stay(sqlite_store: SqliteStore, path: Path) -> None:
     """Somebody has moved that away without its files, or they have other names."""
     async with open_all(sqlite_store) as opened:
         await opened.add(delivery(body=LONG))
-        store = body_files.body_files(path)[0].name.removeprefix("receiver.db-bodies-")[:8]
+        store = bodies.body_files(path)[0].name.removeprefix("receiver.db-bodies-")[:8]
         others = [f"receiver.db-bodies-{name}" for name in ("0123456789abcdef", f"{store}.old", f"{store}0123456")]
         for name in others:
             path.with_name(name).write_bytes(b"x")
@@ -191,13 +191,13 @@ async def test_a_file_can_be_read_on_while_others_remove_it(sqlite_store: Sqlite
     async with open_all(sqlite_store) as opened:
         await opened.add(delivery(body=LONG))
         [(place,)] = select(path, "SELECT body FROM bodies")
-        with body_files.opened_files(path) as body_of:
+        with bodies.opened_files(path) as body_of:
             await move(opened)
             await reclaim(opened)
-            assert body_files.body_files(path) == []
+            assert bodies.body_files(path) == []
 
             assert body_of(place) == LONG
-        assert isinstance(body_files.body_at(path, place), str)
+        assert isinstance(bodies.body_at(path, place), str)
 
 
 async def test_a_file_that_comes_into_use_again_is_not_removed(sqlite_store: SqliteStore, path: Path) -> None:
@@ -208,7 +208,7 @@ async def test_a_file_that_comes_into_use_again_is_not_removed(sqlite_store: Sql
         await opened.add(delivery("b", body=LONG))
         await reclaim(opened)
 
-        assert len(body_files.body_files(path)) == 1
+        assert len(bodies.body_files(path)) == 1
         assert await body(opened, "b") == LONG
 
 

@@ -8,14 +8,13 @@ from contextlib import AsyncExitStack
 
 import pytest
 
+from receiver.core.activity import PruneRule
 from receiver.core.bulk import Imported
 from receiver.core.claims import ClaimLimits, DueRun, FollowerClaim, HandlerClaim, LaterWork, Settlement, WorkItem
 from receiver.core.deliveries import Delivery
 from receiver.core.ports.store import Store
 from receiver.core.recorded_actions import NewAction
-from receiver.core.retention import PruneRule
-from receiver.core.run_names import RUN_TYPE
-from receiver.core.schedules import PlannedRun, run_key
+from receiver.core.schedules import RUN_TYPE, PlannedRun, run_key
 from receiver.core.types import AttemptOutcome, DeliveryState, Origin, Trigger, WorkerId, WorkState
 from receiver.core.work import Attempt, NewWork, RecordedRun
 from receiver.errors import ReceiverError

@@ -6,18 +6,7 @@ from receiver.core.claims import HandlerClaim
 from receiver.core.types import HandlerName, HandlerSwitch
 from receiver.core.work import Hold
 from tests.doubles import delivery, soon
-from tests.stores.opened import (
-    DEAD,
-    LEASE,
-    NOTHING,
-    ONE,
-    SECOND,
-    TWO,
-    WAITING,
-    Opened,
-    after_noon,
-    ended,
-)
+from tests.stores.opened import DEAD, LEASE, NOTHING, ONE, SECOND, TWO, WAITING, Opened, after_noon, ended
 
 
 async def test_the_next_due_time_is_the_earliest_of_the_handlers(opened: Opened) -> None:

@@ -3,8 +3,8 @@
 from dataclasses import replace
 from datetime import timedelta
 
+from receiver.core.activity import HandlerLimits, HandlerUse, WorkerReport, WorkerSign, use_of
 from receiver.core.claims import HandlerClaim
-from receiver.core.workers import HandlerLimits, HandlerUse, WorkerReport, WorkerSign, use_of
 from tests.doubles import NOON
 from tests.stores.opened import ONE, SECOND, TWO, A, B, Opened, after_noon, ended
 

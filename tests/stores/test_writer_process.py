@@ -17,14 +17,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from receiver.core.deliveries import Receipt
+from receiver.core.deliveries import Quarantined, Receipt
 from receiver.core.ports.log import DeliveryLog, LogItem, Probe
-from receiver.core.quarantine import Quarantined
 from receiver.core.types import AppendOutcome, DeliveryKey
 from receiver.errors import StoreError, StoreRefused
-from receiver.stores.writer_process import log as log_module
 from receiver.stores.writer_process import process, starting
-from receiver.stores.writer_process.log import open_writer_process
+from receiver.stores.writer_process import process as log_module
 from receiver.stores.writer_process.messages import (
     Frames,
     FrameSocket,
@@ -35,6 +33,7 @@ from receiver.stores.writer_process.messages import (
     batch_of,
     results_of,
 )
+from receiver.stores.writer_process.process import open_writer_process
 from receiver.stores.writer_process.starting import writer_command, writer_started
 from tests.doubles import NOON, appended, delivery, soon, turns
 from tests.process.programs import children_of, command_line, stand_still

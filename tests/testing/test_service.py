@@ -17,8 +17,8 @@ from receiver import Router
 from receiver.app import Receiver
 from receiver.cli.common.store import open_reports
 from receiver.core.deliveries import DeliveryFilter
-from receiver.core.durations import MICROSECOND
 from receiver.core.ports.reports import Reports
+from receiver.core.units import MICROSECOND
 from receiver.errors import ConfigurationError
 from receiver.service.schedule import State
 from receiver.service.sender import Sender

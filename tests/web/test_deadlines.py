@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from receiver.web.deadlines import Deadlines
+from receiver.web.reception import Deadlines
 from tests.doubles import eventually, turns
 
 

@@ -16,13 +16,11 @@ from receiver.core.ports.log import DeliveryLog
 from receiver.core.signing import sign
 from receiver.errors import StoreError
 from receiver.stores.memory import MemoryStore
-from receiver.web.direct_protocol import DirectProtocol
-from receiver.web.endpoint import WebhookEndpoint
 from receiver.web.health import Liveness
-from receiver.web.http_protocol import MAX_HEADERS, MAX_UNFRAMED_BYTES
 from receiver.web.intake import Authenticator, Intake
 from receiver.web.paths import EndpointPaths
-from receiver.web.reception import Reception
+from receiver.web.protocol import MAX_HEADERS, MAX_UNFRAMED_BYTES, DirectProtocol
+from receiver.web.reception import Reception, WebhookEndpoint
 from receiver.web.server import NeverFails
 from tests.doubles import LONG, NOON, SECRET, SlowLog, body_of, eventually, turns
 from tests.web.transports import Notes

@@ -10,15 +10,14 @@ from typing import Any
 
 import pytest
 
-from receiver.core.line_rate import MAX_LINES
 from receiver.core.ports.log import DeliveryLog
 from receiver.core.signing import sign
 from receiver.core.types import DeliveryKey
 from receiver.errors import StoreError
+from receiver.runtime.log_lines import MAX_LINES
 from receiver.signals import DeliveryRefused, delivery_accepted, delivery_duplicated, delivery_refused
 from receiver.stores.memory import MemoryStore
-from receiver.web.endpoint import WebhookEndpoint
-from receiver.web.reception import Stopwatch
+from receiver.web.reception import Stopwatch, WebhookEndpoint
 from tests.doubles import (
     LONG,
     NOON,

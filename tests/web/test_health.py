@@ -7,24 +7,14 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from receiver.core.deliveries import Delivery, Receipt
-from receiver.core.group_commit import Then
-from receiver.core.quarantine import Quarantined
+from receiver.core.batches import Then
+from receiver.core.deliveries import Delivery, Quarantined, Receipt
 from receiver.core.signing import sign
 from receiver.errors import Malformed, StoreError
 from receiver.stores.memory import MemoryStore
 from receiver.web.health import Liveness, Readiness
 from receiver.web.intake import Intake
-from tests.doubles import (
-    LONG,
-    SECRET,
-    BrokenLog,
-    SlowLog,
-    accepted,
-    ask,
-    soon,
-    turns,
-)
+from tests.doubles import LONG, SECRET, BrokenLog, SlowLog, accepted, ask, soon, turns
 from tests.web.parts import check_error, intake
 
 SOON = timedelta(milliseconds=1)

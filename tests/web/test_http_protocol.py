@@ -9,7 +9,7 @@ from uvicorn import Config
 from uvicorn.server import ServerState
 
 from receiver.signals import delivery_refused
-from receiver.web.http_protocol import MAX_HEADERS, MAX_UNFRAMED_BYTES, BoundedProtocol
+from receiver.web.protocol import MAX_HEADERS, MAX_UNFRAMED_BYTES, BoundedProtocol
 from tests.doubles import LONG, eventually, soon, turns, watching
 from tests.web.transports import Notes
 

@@ -12,11 +12,11 @@ import pytest
 
 from receiver.core.clock import VirtualClock
 from receiver.core.deliveries import DeliveryFilter, Receipt
-from receiver.core.line_rate import LineRate
 from receiver.core.ports.log import DeliveryLog
 from receiver.core.signing import sign
 from receiver.core.types import AppendOutcome, DeliveryKey
 from receiver.errors import Malformed, Overloaded, StoreError, Unauthenticated
+from receiver.runtime.log_lines import LineRate
 from receiver.signals import (
     DeliveryAccepted,
     DeliveryDuplicated,

@@ -6,13 +6,13 @@ from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 
 from receiver import Router
+from receiver.core.batches import Then
 from receiver.core.claims import ClaimLimits, FollowerClaim, HandlerClaim, Lease, RoutingBatch, Settlement, WorkItem
 from receiver.core.deliveries import Delivery, Receipt
-from receiver.core.group_commit import Then
 from receiver.core.types import WorkState
 from receiver.events import Event
 from receiver.stores.memory import MemoryStore
-from receiver.worker.limits import MAX_BYTES
+from receiver.worker.claiming import MAX_BYTES
 from tests.doubles import delivery
 from tests.workbench import Workbench, bench
 

@@ -12,7 +12,7 @@ from receiver.core.types import HandlerName, Trigger
 from receiver.events import Event
 from receiver.routing import Router
 from receiver.worker.attempts import Claimed, Ended
-from receiver.worker.runner import Runner
+from receiver.worker.calls.runner import Runner
 from tests.doubles import NOON, Inline, body_of, delivery, soon
 
 SECOND = timedelta(seconds=1)

@@ -9,9 +9,8 @@ import pytest
 from receiver.core.clock import VirtualClock
 from receiver.core.types import WorkState
 from receiver.errors import GiveUp, NoApiKey, Retry
-from receiver.worker.attempts import Ended, log_attempt, refused
-from receiver.worker.failures import ProcessDied
-from receiver.worker.runner import Runner
+from receiver.worker.attempts import Ended, ProcessDied, log_attempt, refused
+from receiver.worker.calls.runner import Runner
 from tests.doubles import NOON, Inline, event_of, soon
 from tests.worker.running import SECOND, batch, claim, raising, run
 

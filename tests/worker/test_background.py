@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from receiver.errors import StoreError
-from receiver.worker.background import first_of
+from receiver.worker.upkeep.background import first_of
 from tests.doubles import soon
 
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from receiver.core.claims import FollowerClaim, Lease, Settlement
-from receiver.core.line_rate import MAX_LINES
 from receiver.core.rules import Failed, Succeeded
 from receiver.core.types import AttemptOutcome, HandlerName, Trigger, WorkState
 from receiver.core.work import Attempt, NewWork
 from receiver.errors import StoreError
 from receiver.events import Event
+from receiver.runtime.log_lines import MAX_LINES
 from receiver.signals import contracts as signals
 from receiver.worker.attempts import MAX_ITEMS, Ended, by_end
 from tests.doubles import NOON, appended, delivery, event_of, turns, watching

@@ -11,10 +11,9 @@ from receiver.core.types import HandlerName
 from receiver.routing import Router
 from receiver.routing.policies import RunsIn
 from receiver.stores.memory.store import MemoryStore
-from receiver.worker.drift_log import DriftLogger
-from receiver.worker.holds import Holds
-from receiver.worker.planning import RoutingPlanner
-from receiver.worker.slots import ReadyQueue, ReadyQueues
+from receiver.worker.events import DriftLogger
+from receiver.worker.ready import ReadyQueue, ReadyQueues
+from receiver.worker.routing.planning import Holds, RoutingPlanner
 from tests.doubles import NOON
 from tests.worker.test_slots import claimed
 

@@ -15,9 +15,8 @@ from receiver.core.types import AttemptOutcome, HandlerName, Trigger, WorkerId, 
 from receiver.core.work import Attempt
 from receiver.routing import Router
 from receiver.signals import contracts as signals
-from receiver.worker.attempts import Claimed
-from receiver.worker.emit import MAX_EXCEPTIONS, emit_ended, emit_started
-from receiver.worker.failures import Raised, RaisedElsewhere
+from receiver.worker.attempts import Claimed, Raised, RaisedElsewhere
+from receiver.worker.settling import MAX_EXCEPTIONS, emit_ended, emit_started
 from tests.doubles import LONG, NOON, delivery, watching
 
 SECOND = timedelta(seconds=1)

@@ -8,7 +8,7 @@ import pytest
 
 from receiver.core.clock import VirtualClock
 from receiver.core.types import HandlerName
-from receiver.worker.exhaustion import INTERVAL, Exhaustion, Usage, measure
+from receiver.worker.upkeep.strain import INTERVAL, Exhaustion, Usage, measure
 from tests.doubles import NOON, event_of, pass_time, turns
 
 MEBIBYTE = 1024 * 1024

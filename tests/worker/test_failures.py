@@ -11,7 +11,7 @@ from receiver.core.rules import Died, Failed, Refused
 from receiver.errors import GiveUp, NoApiKey, RateLimited, Retry, ServerError, ServiceError
 from receiver.events import CrawlPage
 from receiver.routing import Handler, Router
-from receiver.worker.failures import NoProcess, ProcessDied, Raised, RaisedElsewhere, TimedOut, describe, result_of
+from receiver.worker.attempts import NoProcess, ProcessDied, Raised, RaisedElsewhere, TimedOut, describe, result_of
 
 SECOND = timedelta(seconds=1)
 

@@ -19,9 +19,8 @@ from receiver.events import EVENT_CLASSES, CrawlPage, Event, UnknownEvent, parse
 from receiver.routing import Handler, Router
 from receiver.service.samples import load_sample, sample_names
 from receiver.worker.attempts import Claimed
-from receiver.worker.fanout import RoutedEvent, read_event, read_to_route, wanting
-from receiver.worker.runner import Runner
-from receiver.worker.unhandled import Unhandled, handler_stub
+from receiver.worker.calls.runner import Runner
+from receiver.worker.events import RoutedEvent, Unhandled, handler_stub, read_event, read_to_route, wanting
 from tests.doubles import COSTLY, NOON, Inline, body_of, delivery, event_of
 
 

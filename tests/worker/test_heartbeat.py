@@ -5,12 +5,12 @@ from datetime import datetime
 
 import pytest
 
+from receiver.core.activity import WorkerSign
 from receiver.core.clock import VirtualClock
 from receiver.core.types import WorkerId
-from receiver.core.workers import WorkerSign
 from receiver.errors import StoreError
 from receiver.stores.memory import MemoryStore
-from receiver.worker.heartbeat import EVERY, shown_alive
+from receiver.worker.upkeep.presence import EVERY, shown_alive
 from tests.doubles import NOON, event_of, turns
 
 SIGN = WorkerSign(WorkerId("w"), "host", 1, "1.0", NOON)

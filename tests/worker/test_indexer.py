@@ -9,7 +9,7 @@ from receiver.core.clock import VirtualClock
 from receiver.core.deliveries import DeliveryFilter
 from receiver.errors import StoreError
 from receiver.stores.memory import MemoryStore
-from receiver.worker.indexer import keep_indexed
+from receiver.worker.upkeep.retention import keep_indexed
 from tests.doubles import appended, body_of, delivery, event_of, pass_time
 from tests.workbench import SECOND
 

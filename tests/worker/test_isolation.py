@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from receiver.worker.isolation import Isolation
+from receiver.worker.claiming import Isolation
 from tests.doubles import NOON
 
 TURN = timedelta(minutes=1)

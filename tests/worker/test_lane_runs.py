@@ -14,9 +14,9 @@ from receiver.errors import StoreError
 from receiver.events import Event
 from receiver.routing.policies import RunsIn
 from receiver.worker.attempts import Claimed, Ended
-from receiver.worker.lane_runs import LaneRuns
+from receiver.worker.followers import LaneRuns
 from receiver.worker.leases import Leases
-from receiver.worker.slots import ReadyQueues
+from receiver.worker.ready import ReadyQueues
 from tests.doubles import NOON, appended, delivery, eventually, turns
 from tests.stores.opened import ended
 from tests.worker.worker_bench import MINUTE, OTHER, SECOND, WorkerBench

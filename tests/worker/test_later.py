@@ -7,7 +7,7 @@ import pytest
 from receiver import Router
 from receiver.errors import HandlerError
 from receiver.events import CrawlPage, Event
-from receiver.worker.later import MAX_CALLS, LaterCalls
+from receiver.worker.attempts import MAX_CALLS, LaterCalls
 
 router = Router()
 AFTER = timedelta(minutes=1)

@@ -10,8 +10,8 @@ import pytest
 from receiver.core.clock import VirtualClock
 from receiver.core.rules import Succeeded
 from receiver.core.types import AttemptOutcome
-from receiver.worker.loop_watch import LOOKS, LoopWatch
-from receiver.worker.runner import Runner
+from receiver.worker.calls.runner import Runner
+from receiver.worker.upkeep.strain import LOOKS, LoopWatch
 from tests.doubles import NOON, Inline, event_of, pass_time, turns
 from tests.worker.running import SECOND, claim, run
 

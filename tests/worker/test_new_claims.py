@@ -11,8 +11,8 @@ from receiver.core.clock import VirtualClock
 from receiver.core.types import HandlerName
 from receiver.events import CrawlPage
 from receiver.routing.policies import RunsIn
-from receiver.worker.new_claims import NewClaims
-from receiver.worker.slots import ReadyQueues
+from receiver.worker.claiming import NewClaims
+from receiver.worker.ready import ReadyQueues
 from tests.doubles import NOON, delivery
 from tests.worker.worker_bench import ME, WorkerBench
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from receiver.worker import parent_death
+from receiver.runtime import processes
 from tests.doubles import soon
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells of a parent's death")
@@ -20,7 +20,7 @@ subprocess.run([sys.executable, "-c", sys.argv[1], *sys.argv[2:]], check=False)
 """
 KEEPS_THE_INTERPRETER_LOCK = """
 import re, sys
-from receiver.worker.parent_death import arm
+from receiver.runtime.processes import arm
 out = open(sys.argv[1], "w")
 arm(1)
 print("armed", file=out, flush=True)
@@ -51,8 +51,8 @@ def test_the_process_gets_at_least_its_grace_time(
 ) -> None:
     """The signal's number is the time in seconds, as far as there are signals."""
     asked: list[int] = []
-    monkeypatch.setattr(parent_death, "arm", asked.append)
+    monkeypatch.setattr(processes, "arm", asked.append)
 
-    parent_death.end_after_parent(timedelta(seconds=grace))
+    processes.end_after_parent(timedelta(seconds=grace))
 
     assert asked == [number]

@@ -9,7 +9,7 @@ import pytest
 
 from receiver.core.types import WorkState
 from receiver.events import CrawlPage, Event, ScheduledRun, parse_event
-from receiver.worker import fanout
+from receiver.worker import events as worker_events
 from receiver.worker.settling import ResultSettler
 from tests.doubles import body_of, delivery, event_of
 from tests.worker.worker_bench import MINUTE, WorkerBench
@@ -26,7 +26,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
         bodies.append(body)
         return parse_event(body)
 
-    monkeypatch.setattr(fanout, "parse_event", reading)
+    monkeypatch.setattr(worker_events, "parse_event", reading)
     return bodies
 
 

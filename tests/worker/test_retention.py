@@ -17,7 +17,7 @@ from receiver.core.recorded_actions import NewAction
 from receiver.core.types import HandlerName, WorkerId
 from receiver.errors import ConfigurationError, StoreError
 from receiver.stores.memory import MemoryStore
-from receiver.worker.retention import EVERY, Retention
+from receiver.worker.upkeep.retention import EVERY, Retention
 from tests.doubles import NOON, appended, delivery, event_of, pass_time, turns
 
 DAY = timedelta(days=1)
@@ -66,7 +66,7 @@ async def looked(clock: VirtualClock) -> None:
 
 async def test_bodies_are_deleted_before_their_deliveries(caplog: pytest.LogCaptureFixture) -> None:
     """Each at its age. The numbers are logged."""
-    caplog.set_level(logging.INFO, "receiver.worker.retention")
+    caplog.set_level(logging.INFO, "receiver.worker.upkeep.retention")
     store, clock = MemoryStore(), VirtualClock(NOON)
     await filled(store, {"old": 10 * DAY, "middle": 4 * DAY, "young": DAY})
 

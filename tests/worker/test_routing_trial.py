@@ -11,9 +11,9 @@ from receiver.core.clock import VirtualClock
 from receiver.core.deliveries import StoredDelivery
 from receiver.core.types import WorkState
 from receiver.routing import Router
-from receiver.worker.failures import NoProcess, ProcessDied
-from receiver.worker.process_messages import Call, RoutingCall
-from receiver.worker.routing_trial import LIMIT, RoutingTrial
+from receiver.worker.attempts import NoProcess, ProcessDied
+from receiver.worker.calls.processes import Call, RoutingCall
+from receiver.worker.routing.trial import LIMIT, RoutingTrial
 from tests.doubles import NOON, appended, delivery, event_of, eventually, pass_time, soon, turns
 from tests.worker.worker_bench import WorkerBench
 

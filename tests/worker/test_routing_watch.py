@@ -9,8 +9,8 @@ import textwrap
 import pytest
 
 from receiver.core.types import HandlerName
-from receiver.worker import routing_watch
-from receiver.worker.routing_watch import MAX_LOOKS, RoutingWatch
+from receiver.worker.routing import trial
+from receiver.worker.routing.trial import MAX_LOOKS, RoutingWatch
 from tests.doubles import delivery, event_of
 
 H = HandlerName("handlers.choosy")
@@ -82,14 +82,14 @@ def run(question: str) -> "subprocess.CompletedProcess[str]":
     """Ask a question in a process with a watch that has started, with small limits."""
     program = f"""
         import os, re, time
-        from receiver.worker import routing_watch
+        from receiver.worker.routing import trial
         from tests.doubles import delivery
 
         def stubborn():
             {question}
 
-        routing_watch.MAX_LOOKS, routing_watch.MAX_CPU_SECONDS = 2, {limit(question)}
-        watch = routing_watch.RoutingWatch(lambda: os._exit(7))
+        trial.MAX_LOOKS, trial.MAX_CPU_SECONDS = 2, {limit(question)}
+        watch = trial.RoutingWatch(lambda: os._exit(7))
         watch.start()
         with watch.asking("h", delivery("k")):
             stubborn()
@@ -122,5 +122,5 @@ def test_what_lets_no_other_thread_run_is_ended_by_its_processor_time() -> None:
 
 def test_the_limits_are_generous() -> None:
     """Routing a delivery takes less than a millisecond, and a trial gives it ten seconds."""
-    assert routing_watch.MAX_LOOKS >= 60
-    assert routing_watch.MAX_CPU_SECONDS >= 60
+    assert trial.MAX_LOOKS >= 60
+    assert trial.MAX_CPU_SECONDS >= 60

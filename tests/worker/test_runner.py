@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from receiver.core.clock import VirtualClock
-from receiver.core.log_lines import add_attempt
 from receiver.core.rules import Failed, Refused, Succeeded
 from receiver.core.types import AttemptOutcome, Trigger
 from receiver.errors import GiveUp, Retry
 from receiver.events import CrawlPage, Event, UnknownEvent
 from receiver.routing.context import Context
+from receiver.runtime.log_lines import add_attempt
 from receiver.worker.attempts import refused
-from receiver.worker.runner import Runner
+from receiver.worker.calls.runner import Runner
 from tests.doubles import LONG, NOON, Inline, body_of, turns
 from tests.worker.running import SECOND, claim, raising, run
 

@@ -11,7 +11,7 @@ from receiver.core.types import AttemptOutcome, Trigger
 from receiver.errors import GiveUp, Retry
 from receiver.events import Event
 from receiver.routing.context import BatchContext
-from receiver.worker.runner import Runner
+from receiver.worker.calls.runner import Runner
 from tests.doubles import NOON, Inline, pass_time, soon, turns
 from tests.worker.running import SECOND, batch, run_batch
 

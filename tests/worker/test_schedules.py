@@ -11,8 +11,8 @@ from receiver.core.work import WorkFilter
 from receiver.errors import StoreError
 from receiver.events import Event, ScheduledRun
 from receiver.stores.memory import MemoryStore
-from receiver.worker.fanout import read_event
-from receiver.worker.schedules import ScheduledRuns, run_delivery
+from receiver.worker.events import read_event
+from receiver.worker.upkeep.schedules import ScheduledRuns, run_delivery
 from tests.doubles import NOON, delivery
 from tests.worker.worker_bench import MINUTE, SECOND, WorkerBench
 

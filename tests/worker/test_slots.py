@@ -13,7 +13,7 @@ from receiver.core.types import HandlerName, Trigger
 from receiver.events import Event
 from receiver.routing.policies import RunsIn
 from receiver.worker.attempts import Claimed
-from receiver.worker.slots import ReadyQueues
+from receiver.worker.ready import ReadyQueues
 from tests.doubles import NOON, delivery
 
 MINUTE = timedelta(minutes=1)

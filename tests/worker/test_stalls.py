@@ -15,7 +15,7 @@ from receiver.core.types import DeliveryState, HandlerName, WorkerId, WorkState
 from receiver.core.work import NewWork, WorkFilter
 from receiver.errors import StoreError, StoreRefused
 from receiver.events import CrawlPage, Event
-from receiver.worker.lanes import MAX_LENGTH
+from receiver.worker.events import MAX_LENGTH
 from tests.doubles import NOON, Busy, appended, delivery, event_of, turns
 from tests.workbench import MINUTE, SECOND, Workbench, bench
 

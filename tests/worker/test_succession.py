@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from receiver.core.types import WorkerId
-from receiver.worker.succession import Succession
-from receiver.worker.supervisor import ProcessEnd
+from receiver.worker.upkeep.presence import Succession
+from receiver.worker.upkeep.supervisor import ProcessEnd
 
 
 def command(worker: WorkerId, dead: Sequence[WorkerId], store_refusal_told: bool) -> Sequence[str]:

@@ -15,10 +15,10 @@ from receiver.core.types import DeliveryKey, DeliveryState, HandlerName, WorkerI
 from receiver.core.work import NewWork, WorkSummary
 from receiver.routing import Router
 from receiver.stores.memory import MemoryStore
-from receiver.worker.limits import MAX_BYTES, WorkerLimits
+from receiver.worker.calls.runner import Runner
+from receiver.worker.claiming import MAX_BYTES, WorkerLimits
 from receiver.worker.memory_budget import MemoryBudget
-from receiver.worker.routing_trial import RoutingTrial
-from receiver.worker.runner import Runner
+from receiver.worker.routing.trial import RoutingTrial
 from receiver.worker.worker import Worker
 from tests.doubles import NOON, Inline, appended, delivery, pass_time, soon, turns
 

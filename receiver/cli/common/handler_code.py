@@ -6,8 +6,7 @@ from pathlib import Path
 
 from receiver.cli.common.output import note
 from receiver.routing import Router
-from receiver.routing.import_watch import watched_import
-from receiver.routing.loader import load_router
+from receiver.routing.loader import load_router, watched_import
 from receiver.settings import Settings
 
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from receiver.cli.common.output import encoded
-from receiver.core.logs import log_lines_through
+from receiver.runtime.logs import log_lines_through
 
 if TYPE_CHECKING:  # its import takes 50 ms, and only terminals need it
     from rich.progress import Progress

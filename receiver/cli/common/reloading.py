@@ -15,7 +15,7 @@ from receiver.cli.common.exit_codes import FAILED, OK
 from receiver.cli.common.output import note
 from receiver.core.text import escape_controls, first_of
 from receiver.errors import ConfigurationError
-from receiver.worker.supervisor import NO_BYTECODE
+from receiver.worker.upkeep.supervisor import NO_BYTECODE
 
 _STEP_MS = 50
 """A change is reported when nothing else has changed for this time: an editor may write a file in several steps."""

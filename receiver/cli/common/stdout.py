@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any, TextIO
 
-from receiver.core.descriptors import write_some
+from receiver.runtime.processes import write_some
 
 
 class StdoutFailed(OSError):

@@ -1,18 +1,20 @@
 """The configured store, opened for reading, for a decision or for maintenance."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+import getpass
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
 
+from receiver.core.choosing import recorded
 from receiver.core.clock import Clock, SystemClock
-from receiver.core.event_loop import run
-from receiver.core.ports.controls import Controls
-from receiver.core.ports.maintenance import Maintenance
 from receiver.core.ports.reports import Reports
-from receiver.core.ports.store import Store
+from receiver.core.ports.store import Controls, Maintenance, Store
+from receiver.core.recorded_actions import NewAction
 from receiver.core.types import Tell
+from receiver.runtime.event_loop import run
 from receiver.settings import Settings
 from receiver.stores import open_store
 
@@ -103,3 +105,43 @@ def decide_reading(settings: Settings, decision: Callable[[Reports, Controls], A
             return await decision(reports, controls)
 
     return run(work(), fastest=False)
+
+
+# FOLDED: What a command does to the store, recorded with who did it.
+class ActionCount:
+    """Counts for one recorded action."""
+
+    def __init__(self, controls: Controls, clock: Clock, number: int) -> None:
+        self._controls = controls
+        self._clock = clock
+        self.number = number
+        """The number of the action."""
+
+    async def add(self, *, seen: int, changed: int) -> None:
+        """Add to what it has looked at and changed."""
+        await self._controls.advance_action(self.number, seen=seen, changed=changed, now=self._clock.now())
+
+
+@asynccontextmanager
+async def recording(
+    controls: Controls,
+    store: Store,
+    verb: str,
+    about: str,
+    *,
+    planned: int,
+    choice: Mapping[str, str] | None = None,
+) -> AsyncIterator[ActionCount]:
+    """Record an action of this user around the block that carries it out."""
+    action = NewAction(actor(), verb, about, planned, choice or {})
+    async with clock_of(store) as clock, recorded(controls, clock, action) as number:
+        yield ActionCount(controls, clock, number)
+
+
+def actor() -> str:
+    """Return who runs this command."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a container may run under a number without a name
+        user = "unknown"
+    return f"cli {user}@{socket.gethostname()}"

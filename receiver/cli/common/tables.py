@@ -1,26 +1,304 @@
-"""Listings: a table on a terminal, aligned lines in a pipe, one JSON object per line for programs."""
+"""The columns of a listing: the cell of a row, and how a column gives way where there is little room."""
 
 import functools
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any, Generic, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
 
-from receiver.cli.common.columns import Column, Row, wrapped
-from receiver.cli.common.filter_options import json_option, text
-from receiver.cli.common.layout import GAP
+from receiver.cli.common.filters import json_option, text
 from receiver.cli.common.names import completed
-from receiver.cli.common.output import flush, note, terminal_width, write_json
-from receiver.cli.common.terminal_tables import TerminalTable, write_plain
-from receiver.core.deliveries import DeliveryFilter
+from receiver.cli.common.output import (
+    encoded,
+    flush,
+    note,
+    short_moment,
+    terminal_width,
+    write_bytes,
+    write_json,
+    write_line,
+)
+from receiver.core.clock import local_time
+from receiver.core.deliveries import DeliveryFilter, QuarantineFilter
 from receiver.core.jobs import JobFilter
-from receiver.core.quarantine import QuarantineFilter
-from receiver.core.text import did_you_mean, escape_controls, resembling
+from receiver.core.text import did_you_mean, escape_controls, resembling, short_job_id
 from receiver.core.work import WorkFilter
 
+Row = TypeVar("Row")
+
+NOTHING = "-"
+"""The cell of a value that is absent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column(Generic[Row]):
+    """One column. Its title is one word, so that `--columns` can name it.
+
+    `plain` is its width in the lines of a pipe, which cut nothing. A table has all columns of rank 0, at least
+    `width` wide or as wide as their cells. If there is room they get up to `most`, then come the others in the
+    order of their ranks, and what is left lets the cells be as long as they are. What `below` returns is written
+    below its row if the column has no room. `head` is the share of a cut cell that is its beginning; the rest is
+    its end.
+    """
+
+    title: str
+    cell: Callable[[Row], str]
+    plain: int
+    width: int
+    most: int = 0
+    rank: int = 0
+    in_table: Callable[[Row], str] | None = None
+    below: Callable[[Row], str | None] | None = None
+    head: float = 1.0
+    right: bool = False
+
+    def in_full(self, row: Row) -> str:
+        """Return the cell on one line, uncut."""
+        return escape_controls(self.cell(row))
+
+    def for_table(self, row: Row) -> str:
+        """Return the cell on one line, as short as a table has it."""
+        return escape_controls((self.in_table or self.cell)(row))
+
+    def fitted(self, cell: str, width: int) -> str:
+        """Return a cell with exactly this width in a terminal, cut or filled up."""
+        missing = width - cells(cell)
+        if missing < 0:
+            return cut(cell, width, self.head)
+        return " " * missing + cell if self.right else cell + " " * missing
+
+
+def moment_column(title: str, moment: Callable[[Row], datetime | None], rank: int = 0) -> Column[Row]:
+    """Return a column of moments in local time, which `--since` takes: in a table without the year."""
+
+    def shown(row: Row, write: Callable[[datetime], str]) -> str:
+        when = moment(row)
+        return NOTHING if when is None else write(when)
+
+    return Column(
+        title,
+        lambda row: shown(row, local_time),
+        25,
+        14,
+        rank=rank,
+        in_table=lambda row: shown(row, short_moment),
+    )
+
+
+def job_column(job_id: Callable[[Row], str | None], rank: int = 0) -> Column[Row]:
+    """Return the column of job ids: whole in a pipe, and as long in a table as `--job` needs."""
+    return Column(
+        "job_id",
+        lambda row: job_id(row) or NOTHING,
+        36,
+        13,
+        most=15,
+        rank=rank,
+        in_table=lambda row: short_job_id(job_id(row) or NOTHING),
+    )
+
+
+def cells(text: str) -> int:
+    """Return how wide a terminal shows a text: a Chinese character or an emoji takes two cells."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len  # a twentieth of a second, which most listings need not take
+
+    return cell_len(text)
+
+
+def cut(text: str, width: int, head: float = 1.0) -> str:
+    """Return the beginning and the end of a longer text with a mark between them, exactly `width` cells wide."""
+    begin = _first_cells(text, round((width - 1) * head))
+    end = _first_cells(text[::-1], width - 1 - cells(begin))[::-1] if head < 1 else ""
+    return f"{begin}…{end}" + " " * (width - 1 - cells(begin) - cells(end))
+
+
+def wrapped(start: str, text: str, width: int | None, *, below: str = "") -> list[str]:
+    """Return a line as lines of at most `width` cells, one line if that is None.
+
+    The first one begins with `start`, and the others with `below`, by default as many blanks. Only a word that is
+    longer than a line is broken.
+    """
+    line = start + text
+    if width is None or cells(line) <= width:
+        return [line]
+    from rich.console import Console
+    from rich.text import Text
+
+    below = below or " " * cells(start)
+    room = max(1, width - max(cells(start), cells(below)))
+    parts = Text(text).wrap(Console(), room, overflow="fold")
+    return [(below if number else start) + part.plain.rstrip() for number, part in enumerate(parts)]
+
+
+def _first_cells(text: str, width: int) -> str:
+    """Return as much of the beginning as fits."""
+    part = text[:width]
+    while cells(part) > width:
+        part = part[:-1]
+    return part
+
+
+# FOLDED: How the columns of a table share the width of a terminal.
+GAP = 2
+"""Blanks between two columns."""
+NARROW = 60
+"""A narrower terminal shows a record for each row, and no table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The widths of the columns that have room, by title, and the columns that have none."""
+
+    widths: Mapping[str, int]
+    folded: Sequence[Column[Any]]
+    """Their values are written below their rows."""
+    left_out: Sequence[Column[Any]]
+
+
+def arranged(columns: Sequence[Column[Any]], widest: Mapping[str, int], room: int) -> Layout | None:
+    """Return the layout for this room, None if the columns of rank 0 do not fit.
+
+    `widest` has the width of the widest cell of each column, 0 for one without a value. No column gets more than
+    its cells and title need.
+    """
+    full = {one.title: max(cells(one.title), widest[one.title]) for one in columns}
+    least = {one.title: min(full[one.title], max(one.width, cells(one.title))) for one in columns}
+    most = {one.title: min(full[one.title], max(one.most, least[one.title])) for one in columns}
+    widths = {one.title: least[one.title] for one in columns if one.rank == 0}
+    left = room + GAP - sum(width + GAP for width in widths.values())
+    if room < NARROW or left < 0:
+        return None
+    left = _widened(widths, most, left)
+    for one in sorted(columns, key=lambda one: (widest[one.title] == 0, one.rank)):
+        if one.rank and left >= least[one.title] + GAP:
+            widths[one.title] = least[one.title]
+            left -= least[one.title] + GAP
+    _widened(widths, full, left)
+    without = [one for one in columns if one.title not in widths and widest[one.title]]
+    return Layout(widths, [one for one in without if one.below], [one for one in without if not one.below])
+
+
+def _widened(widths: dict[str, int], aims: Mapping[str, int], left: int) -> int:
+    """Widen the columns in their order, each up to its aim; return the room that is left."""
+    for title, width in widths.items():
+        more = max(0, min(left, aims[title] - width))
+        widths[title] += more
+        left -= more
+    return left
+
+
+# FOLDED: Rows on a terminal: a table whose columns fit, or a record for each row where they do not.
+_INDENT = " " * 4
+
+
+class TerminalTable(Generic[Row]):
+    """A table for a terminal. The first rows decide about the widths, so that all later rows line up with them."""
+
+    def __init__(
+        self,
+        columns: Sequence[Column[Row]],
+        style: Callable[[Row], str],
+        first: Sequence[Row],
+        *,
+        wide: bool,
+        more_to_come: bool,
+    ) -> None:
+        from rich.console import Console  # most commands write into a pipe or a file, or no table
+
+        self._columns = columns
+        self._style = style
+        self._wide = wide
+        self._console = Console()
+        self._layout = self._arranged(first, more_to_come=more_to_come)
+        self._first = True
+
+    @property
+    def left_out(self) -> Sequence[str]:
+        """The titles of the columns that have no room."""
+        return [one.title for one in self._layout.left_out] if self._layout else ()
+
+    def write(self, rows: Sequence[Row]) -> None:
+        """Write some rows, the first ones below the titles."""
+        layout = self._layout
+        if layout is None:
+            self._write_records(rows)
+        else:
+            shown = [one for one in self._columns if one.title in layout.widths]
+            titles = _joined([one.fitted(one.title, layout.widths[one.title]) for one in shown])
+            lines = [(titles, "bold")] if self._first else []
+            lines += [line for row in rows for line in self._lines(row, shown, layout)]
+            self._print(lines)
+        self._first = False
+
+    def _arranged(self, rows: Sequence[Row], *, more_to_come: bool) -> Layout | None:
+        widest: dict[str, int] = {}
+        for one in self._columns:
+            values = {self._cell(one, row) for row in rows} - {"", NOTHING}
+            widest[one.title] = max(map(cells, values), default=0)
+            if more_to_come:
+                widest[one.title] = max(widest[one.title], one.width)
+        if self._wide:
+            return Layout({title: max(cells(title), width) for title, width in widest.items()}, (), ())
+        return arranged(self._columns, widest, self._console.width)
+
+    def _cell(self, column: Column[Row], row: Row) -> str:
+        return column.in_full(row) if self._wide else column.for_table(row)
+
+    def _lines(self, row: Row, shown: Sequence[Column[Row]], layout: Layout) -> Iterator[tuple[str, str]]:
+        style = self._style(row)
+        yield _joined([one.fitted(self._cell(one, row), layout.widths[one.title]) for one in shown]), style
+        folded = [escape_controls(text) for one in layout.folded if one.below and (text := one.below(row))]
+        if folded:
+            below = _INDENT + "  ".join(folded)
+            room = self._console.width
+            yield (below if cells(below) <= room else cut(below, room)), style
+
+    def _print(self, lines: Sequence[tuple[str, str]]) -> None:
+        from rich.text import Text
+
+        text = Text("\n").join(Text(line, style=style) for line, style in lines)
+        with self._console.capture() as capture:  # the terminal's encoding may lack a character
+            self._console.print(text, soft_wrap=True)
+        write_bytes(encoded(capture.get().removesuffix("\n"), self._console.encoding))
+
+    def _write_records(self, rows: Sequence[Row]) -> None:
+        """Write each value on a line of its own, and a blank line between two rows."""
+        title_width = max(len(one.title) for one in self._columns)
+        for row in rows:
+            if not self._first:
+                write_line("")
+            self._first = False
+            for one in self._columns:
+                if (text := one.in_full(row)) not in ("", NOTHING):
+                    write_line(f"{one.title:<{title_width}}  {text}")
+
+
+def write_plain(columns: Sequence[Column[Row]], rows: Sequence[Row], *, header: bool) -> None:
+    """Write a line for each row, with whole cells in columns of the same width, for a pipe or a file."""
+    if header:
+        _write_plain_line(columns, [one.title for one in columns])
+    for row in rows:
+        _write_plain_line(columns, [one.in_full(row) for one in columns])
+
+
+def _write_plain_line(columns: Sequence[Column[Any]], line: Sequence[str]) -> None:
+    padded = (
+        cell + " " * (max(one.plain, len(one.title)) - cells(cell)) for one, cell in zip(columns, line, strict=True)
+    )
+    write_line(" ".join(padded).rstrip())
+
+
+def _joined(line: Sequence[str]) -> str:
+    return (" " * GAP).join(line).rstrip()
+
+
+# FOLDED: Listings: a table on a terminal, aligned lines in a pipe, one JSON object per line for programs.
 Filter = TypeVar("Filter", DeliveryFilter, WorkFilter, JobFilter, QuarantineFilter)
 Command = Callable[..., Any]
 Columns = Callable[[], Sequence[Column[Any]]]

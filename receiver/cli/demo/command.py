@@ -18,9 +18,9 @@ from receiver.cli.demo.receiver_process import ReceiverProcess
 from receiver.cli.scaffold import write_deployment
 from receiver.core.deliveries import DeliveryFilter
 from receiver.core.ports.reports import Reports
-from receiver.core.tracebacks import short_path
 from receiver.core.types import DeliveryState
 from receiver.errors import ConfigurationError
+from receiver.runtime.tracebacks import short_path
 from receiver.service.extras import require_emulator
 from receiver.settings import PREFIX, Settings
 

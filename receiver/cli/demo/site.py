@@ -8,10 +8,10 @@ from datetime import timedelta
 
 import uvicorn
 
+from receiver.emulator.app import Emulator
+from receiver.emulator.bundled import BUNDLED_ORIGIN, BUNDLED_SITE
+from receiver.emulator.options import EmulatorOptions
 from receiver.service.client import AsyncClient
-from receiver.service.emulator.app import Emulator
-from receiver.service.emulator.bundled import BUNDLED_ORIGIN, BUNDLED_SITE
-from receiver.service.emulator.options import EmulatorOptions
 from receiver.web.listening import address, bind
 from receiver.web.server import Server
 

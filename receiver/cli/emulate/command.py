@@ -8,10 +8,10 @@ import click
 
 from receiver.cli.common.lazy_group import LazyGroup
 from receiver.cli.emulate.flags import emulator_options
-from receiver.core.logs import configure_logs, log_crashes
+from receiver.runtime.logs import configure_logs, log_crashes
 from receiver.service.extras import require_emulator
 from receiver.signals.traces.switch import switch_on
-from receiver.stores.sqlite.companions import require_no_companion
+from receiver.stores.sqlite.system_files import require_no_companion
 
 _SUBCOMMANDS = {"journal": "receiver.cli.emulate.journal:journal"}
 
@@ -42,7 +42,7 @@ def _serve(host: str, port: int, options: Mapping[str, Any]) -> int:
     if options["traces"]:
         switch_on()
     from receiver.cli.emulate.serving import serve_emulator
-    from receiver.service.emulator.options import EmulatorOptions
+    from receiver.emulator.options import EmulatorOptions
 
     chosen = EmulatorOptions(
         sites=dict(options["sites"]),

@@ -8,9 +8,8 @@ from urllib.parse import urlsplit
 
 import click
 
-from receiver.cli.common.filter_options import text
-from receiver.cli.common.numbers import Number, WholeNumber
-from receiver.core.durations import parse_duration
+from receiver.cli.common.filters import Number, WholeNumber, text
+from receiver.core.units import parse_duration
 
 Command = Callable[..., Any]
 

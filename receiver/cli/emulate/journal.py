@@ -6,10 +6,19 @@ from typing import Any
 
 import click
 
-from receiver.cli.common.columns import NOTHING, Column, job_column, moment_column
-from receiver.cli.common.filter_options import list_limit_option, text
+from receiver.cli.common.filters import list_limit_option, text
 from receiver.cli.common.output import note
-from receiver.cli.common.tables import ListForm, Listing, RowWriter, form_options, only_newest
+from receiver.cli.common.tables import (
+    NOTHING,
+    Column,
+    ListForm,
+    Listing,
+    RowWriter,
+    form_options,
+    job_column,
+    moment_column,
+    only_newest,
+)
 from receiver.cli.emulate.flags import DEFAULT_PORT
 from receiver.errors import ReceiverError
 

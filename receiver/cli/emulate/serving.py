@@ -14,12 +14,12 @@ from receiver.cli.common.exit_codes import OK
 from receiver.cli.common.interrupt import stop_signals
 from receiver.cli.common.output import quoted
 from receiver.core.addresses import is_loopback
-from receiver.core.durations import in_words
 from receiver.core.text import escape_controls
+from receiver.core.units import in_words
+from receiver.emulator.app import Emulator
+from receiver.emulator.browser.chromium import find_browser
+from receiver.emulator.options import EmulatorOptions
 from receiver.errors import ConfigurationError
-from receiver.service.emulator.app import Emulator
-from receiver.service.emulator.browser.finding import find_browser
-from receiver.service.emulator.options import EmulatorOptions
 from receiver.web.listening import address, bind
 from receiver.web.server import Server
 

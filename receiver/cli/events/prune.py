@@ -6,21 +6,19 @@ from functools import cache, partial
 
 import click
 
-from receiver.cli.common.confirm import agreed, say, to_its_end
-from receiver.cli.common.delivery_plans import plan_lines
+from receiver.cli.common.confirm import agreed, plan_lines, say, to_its_end
 from receiver.cli.common.exit_codes import FAILED, OK
-from receiver.cli.common.filter_options import duration, plan_options, store_option, text
+from receiver.cli.common.filters import duration, plan_options, store_option, text
 from receiver.cli.common.output import note
 from receiver.cli.common.progress import progress
-from receiver.cli.common.recording import recording
-from receiver.cli.common.store import configured_store, maintain, open_controls
+from receiver.cli.common.store import configured_store, maintain, open_controls, recording
+from receiver.core.activity import PruneRule, Step
 from receiver.core.bulk import DeliveryPlan
 from receiver.core.clock import Clock, iso
-from receiver.core.ports.maintenance import Maintenance
-from receiver.core.retention import PruneRule, Step
-from receiver.core.sizes import shown_size
+from receiver.core.ports.store import Maintenance
 from receiver.core.text import counted
 from receiver.core.types import DeliveryState
+from receiver.core.units import shown_size
 from receiver.errors import StoreError
 from receiver.settings import Settings, load_settings
 

@@ -12,24 +12,22 @@ import click
 
 from receiver.cli.common.confirm import agreed
 from receiver.cli.common.exit_codes import FAILED, INTERRUPTED, OK
+from receiver.cli.common.filters import with_whole_job_id
 from receiver.cli.common.handler_code import import_router
 from receiver.cli.common.interrupt import ending_at_interrupt
-from receiver.cli.common.job_ids import with_whole_job_id
 from receiver.cli.common.names import hint
 from receiver.cli.common.output import flush, note
 from receiver.cli.common.store import configured_store
 from receiver.cli.replay.flags import ReplayFlags, ReplayMode, replay_options
-from receiver.cli.replay.plan import show_plan
-from receiver.cli.replay.request import ReplayRequest
-from receiver.cli.replay.rules import check_combination
-from receiver.cli.replay.sources import opened_bundle
-from receiver.core.event_loop import run
-from receiver.core.logs import configure_logs
+from receiver.cli.replay.plan import opened_bundle, show_plan
+from receiver.cli.replay.request import ReplayRequest, check_combination
 from receiver.core.ports.reports import Reports
 from receiver.core.ports.store import Store
 from receiver.errors import ConfigurationError
 from receiver.replay.selection import Selection
 from receiver.routing import Handler, Router
+from receiver.runtime.event_loop import run
+from receiver.runtime.logs import configure_logs
 from receiver.settings import Settings, export_env_file, load_settings
 
 
@@ -144,10 +142,10 @@ async def _carry_out(request: ReplayRequest) -> int:
 
             return await run_here(request)
         case ReplayMode.ENQUEUE:
-            from receiver.cli.replay.enqueue import enqueue
+            from receiver.cli.replay.elsewhere import enqueue
 
             return await enqueue(request)
         case ReplayMode.SEND:
-            from receiver.cli.replay.send import send
+            from receiver.cli.replay.elsewhere import send
 
             return await send(request)

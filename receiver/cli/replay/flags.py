@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from receiver.cli.common.filter_options import filter_options, json_option, plan_options, store_option, text
+from receiver.cli.common.filters import filter_options, json_option, plan_options, store_option, text
 from receiver.cli.common.names import complete_handler
 from receiver.cli.send import checked_rate
 from receiver.core.bulk import Cursor

@@ -1,21 +1,30 @@
 """The plan of a replay, shown before anybody agrees to it."""
 
 import sys
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
 
-from receiver.cli.common.confirm import say
-from receiver.cli.common.delivery_plans import plan_lines
+from receiver.cli.common.confirm import plan_lines, say
 from receiver.cli.common.output import flush, note, terminal_width, write_line
+from receiver.cli.common.progress import progress
+from receiver.cli.common.store import store_at
 from receiver.cli.replay.flags import ReplayFlags, ReplayMode
-from receiver.core.bulk import DeliveryPlan
-from receiver.core.chosen_work import FIRST
+from receiver.core.batches import batches
+from receiver.core.bulk import DeliveryPlan, Imported
+from receiver.core.choosing import FIRST
 from receiver.core.deliveries import DeliveryFilter, StoredDelivery
 from receiver.core.ports.reports import Reports
+from receiver.core.ports.store import Store
 from receiver.core.text import counted, escape_controls, literal
 from receiver.core.types import DeliveryState
 from receiver.core.work import WorkFilter
 from receiver.core.work_states import OPEN
+from receiver.errors import ConfigurationError, NoBundle
 from receiver.events import EVENT_CLASSES, UnknownEvent
+from receiver.replay.bundles.reading import Bundle, Entry, read_bundle
 from receiver.replay.selection import Selection
 from receiver.routing import Handler
 
@@ -107,3 +116,67 @@ def _by_handler(plan: DeliveryPlan, handlers: Sequence[Handler]) -> Mapping[str,
             if handler.is_for(event) and not handler.only_later:
                 counts[handler.name] += number
     return {name: count for name, count in counts.items() if count} or counts
+
+
+# FOLDED: A bundle as a store: its events in a temporary database, so that every filter and order works.
+MAX_ITEMS = 500
+MAX_BYTES = 4 * 1024 * 1024
+"""Events, and bytes of their bodies, that one transaction stores."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedBundle:
+    """A store with the undamaged events of a bundle, and whether others are damaged."""
+
+    store: Store
+    is_damaged: bool
+
+
+@asynccontextmanager
+async def opened_bundle(path: Path, *, max_body: int) -> AsyncIterator[OpenedBundle]:
+    """Give the undamaged events of a bundle, and report damaged lines.
+
+    Raises NoBundle, ConfigurationError if the file cannot be opened, and ReceiverError if it cannot be read.
+    """
+    shown = escape_controls(str(path))
+    with tempfile.TemporaryDirectory(prefix="receiver-replay-") as folder, ExitStack() as stack:
+        try:
+            file = stack.enter_context(path.open("rb"))
+            bundle = read_bundle(file, max_body=max_body)
+        except NoBundle as exc:
+            raise NoBundle(f"{shown}: {exc}") from None
+        except OSError as exc:
+            raise ConfigurationError(f"cannot read {shown}: {exc.strerror}") from exc
+        store = store_at(Path(folder) / "bundle.db")
+        async with store.log():
+            pass  # this makes the database
+        async with store.controls() as controls:
+            with progress("reading", bundle.header.count) as advance:
+                undamaged = _Undamaged(bundle, shown)
+                for batch in batches(undamaged, MAX_ITEMS, MAX_BYTES, _size_of):
+                    await controls.import_deliveries(batch)
+                    advance(len(batch))
+        yield OpenedBundle(store, is_damaged=undamaged.damaged > 0)
+
+
+class _Undamaged:
+    """The undamaged events. Going through them reports and counts the damaged places."""
+
+    def __init__(self, bundle: Bundle, shown: str) -> None:
+        self.damaged = 0
+        self._bundle = bundle
+        self._shown = shown
+
+    def __iter__(self) -> Iterator[Imported]:
+        for entry in self._bundle.entries:
+            if isinstance(entry, Entry):
+                yield Imported(entry.delivery, entry.duplicates)
+            else:
+                self.damaged += 1
+                note(f"{self._shown}, line {entry.line}: {escape_controls(entry.reason)}")
+        if self.damaged:
+            note(f"{counted(self.damaged, 'damaged place')}; the other events are replayed")
+
+
+def _size_of(one: Imported) -> int:
+    return len(one.delivery.body)

@@ -7,9 +7,8 @@ from typing import Any
 import click
 
 from receiver.cli.common.exit_codes import OK
-from receiver.cli.common.filter_options import store_option, text
+from receiver.cli.common.filters import Number, store_option, text
 from receiver.cli.common.lazy_group import LazyGroup
-from receiver.cli.common.numbers import Number
 from receiver.cli.common.output import note, write_json
 from receiver.cli.simulate.flags import (
     ARRIVALS,
@@ -20,7 +19,7 @@ from receiver.cli.simulate.flags import (
     SENDER,
     scenario_options,
 )
-from receiver.cli.simulate.trace import STDOUT, opened, tracing
+from receiver.cli.simulate.output import STDOUT, opened, tracing
 from receiver.core.text import did_you_mean, escape_controls, resembling
 from receiver.service.simulator.page import page, picture
 from receiver.service.simulator.report import SimulationReport
@@ -30,9 +29,9 @@ from receiver.service.simulator.scenario import Faults, Scenario
 _SUBCOMMANDS = LazyGroup(
     "simulate",
     subcommands={
-        "survive": "receiver.cli.simulate.survive:survive",
-        "maintenance": "receiver.cli.simulate.maintenance:maintenance",
-        "capacity": "receiver.cli.simulate.capacity:capacity",
+        "survive": "receiver.cli.simulate.questions:survive",
+        "maintenance": "receiver.cli.simulate.questions:maintenance",
+        "capacity": "receiver.cli.simulate.questions:capacity",
     },
 )
 
@@ -144,7 +143,7 @@ def _live(scenario: Scenario, **options: Any) -> int:
 
 
 def _print(scenario: Scenario, report: SimulationReport) -> None:
-    from receiver.cli.simulate.summary import print_summary
+    from receiver.cli.simulate.output import print_summary
 
     print_summary(scenario, report)
 

@@ -8,8 +8,8 @@ from typing import Any, BinaryIO
 
 import click
 
-from receiver.core.durations import parse_duration
 from receiver.core.text import escape_controls
+from receiver.core.units import parse_duration
 
 Command = Callable[..., Any]
 

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from receiver.core.deliveries import Delivery, Receipt
-from receiver.core.group_commit import Then
-from receiver.core.quarantine import Quarantined
+from receiver.core.batches import Then
+from receiver.core.deliveries import Delivery, Quarantined, Receipt
 
 
 @dataclass(frozen=True, slots=True)

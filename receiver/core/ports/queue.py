@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
+from receiver.core.activity import WorkerSign
 from receiver.core.claims import (
     ClaimLimits,
     DueRun,
@@ -19,7 +20,6 @@ from receiver.core.claims import (
 from receiver.core.schedules import PlannedRun, RunOutcome
 from receiver.core.types import DeliveryKey, HandlerName, HandlerSwitch, WorkerId
 from receiver.core.work import NewWork
-from receiver.core.workers import WorkerSign
 
 
 class RoutingQueue(Protocol):

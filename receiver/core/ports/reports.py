@@ -4,18 +4,25 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from receiver.core.activity import ActivityCount
+from receiver.core.activity import ActivityCount, WorkerReport
 from receiver.core.bulk import Cursor, DeliveryPlan, WorkPlan
-from receiver.core.deliveries import DeliveryDetail, DeliveryFilter, DeliverySummary, FeedPage, StoredDelivery
+from receiver.core.deliveries import (
+    DeliveryDetail,
+    DeliveryFilter,
+    DeliverySummary,
+    FeedPage,
+    ListingPage,
+    LookEnd,
+    Quarantined,
+    QuarantinedSummary,
+    QuarantineFilter,
+    StoredDelivery,
+)
 from receiver.core.jobs import JobDetail, JobFilter, JobSummary
-from receiver.core.listing_pages import ListingPage, LookEnd
-from receiver.core.quarantine import Quarantined, QuarantinedSummary, QuarantineFilter
 from receiver.core.recorded_actions import RecordedAction
-from receiver.core.search import SearchReach
-from receiver.core.subjects import Subject
+from receiver.core.subjects import SearchReach, Subject
 from receiver.core.types import DeliveryKey, HandlerName, HandlerSwitch
 from receiver.core.work import Backlog, HandlerReport, StoreFacts, WorkDetail, WorkFilter, WorkSummary
-from receiver.core.workers import WorkerReport
 
 
 class DeliveryReader(Protocol):

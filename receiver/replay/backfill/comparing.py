@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from tempfile import SpooledTemporaryFile
 from typing import Any, Self
 
-from receiver.core.batching import BatchSize
+from receiver.core.batches import BatchSize
 from receiver.core.bulk import Cursor, Imported
 from receiver.core.clock import Clock
 from receiver.core.deliveries import DeliveryFilter

@@ -10,11 +10,9 @@ from enum import StrEnum
 
 from receiver.core.clock import Clock
 from receiver.core.jobs import JobFilter, JobSummary
-from receiver.core.log_lines import event_log
-from receiver.core.ports.controls import Controls
 from receiver.core.ports.queue import OnceKeys
 from receiver.core.ports.reports import Reports
-from receiver.core.ports.store import Store
+from receiver.core.ports.store import Controls, Store
 from receiver.core.types import AppendOutcome, HandlerName, Origin
 from receiver.errors import (
     BadRequest,
@@ -28,6 +26,7 @@ from receiver.errors import (
 )
 from receiver.replay.backfill.comparing import FOR_ALL, Spool, compare, delivered, to_import
 from receiver.replay.backfill.production import Asked, produced
+from receiver.runtime.log_lines import event_log
 from receiver.service.client import AsyncClient
 from receiver.service.client.advice import advise
 from receiver.signals.contracts import JobAsked, job_asked

@@ -6,8 +6,16 @@ from typing import IO, NamedTuple
 
 from receiver.core.deliveries import Delivery
 from receiver.errors import NoBundle
-from receiver.replay.bundles.format import Header, NoDelivery, longest_line, parse_delivery, parse_header
-from receiver.replay.bundles.lines import BundleLine, Damage, lines_of
+from receiver.replay.bundles.format import (
+    BundleLine,
+    Damage,
+    Header,
+    NoDelivery,
+    lines_of,
+    longest_line,
+    parse_delivery,
+    parse_header,
+)
 from receiver.replay.bundles.packing import Unpacked
 
 MAX_DAMAGED = 10_000

@@ -13,8 +13,7 @@ import json
 import re
 
 from receiver.core.deliveries import Delivery
-from receiver.core.envelope import PLAIN_ID
-from receiver.core.lenient_json import NotJson, load_json
+from receiver.core.envelope import PLAIN_ID, NotJson, load_json
 from receiver.core.types import Headers
 
 _ENVELOPE = frozenset({"type", "id", "jobId", "webhookId"})

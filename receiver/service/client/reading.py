@@ -10,8 +10,7 @@ from typing import Any, TypeVar
 from pydantic import SecretStr
 
 from receiver.core.body_cost import MAX_BODY_COST, body_cost
-from receiver.core.lenient_json import NotJson, load_json
-from receiver.core.log_lines import event_log
+from receiver.core.envelope import NotJson, load_json
 from receiver.errors import (
     BadRequest,
     Conflict,
@@ -28,6 +27,7 @@ from receiver.errors import (
     Unprocessable,
 )
 from receiver.events.documents.shape import ServiceModel
+from receiver.runtime.log_lines import event_log
 from receiver.service.client.calls import ServiceCall, ServiceResponse
 
 log = event_log(__name__)

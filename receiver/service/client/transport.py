@@ -7,8 +7,7 @@ from typing import Any
 import httpx
 from pydantic import SecretStr
 
-from receiver.core.addresses import is_loopback
-from receiver.core.service_address import require_service_address
+from receiver.core.addresses import is_loopback, require_service_address
 from receiver.errors import ConfigurationError, ServiceError, ServiceUnreachable, UnexpectedAnswer
 from receiver.service.client.calls import ServiceCall, ServiceResponse
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 from itertools import takewhile
 from typing import NamedTuple
 
-from receiver.core.durations import MICROSECOND
+from receiver.core.units import MICROSECOND
 from receiver.service.samples import story_length
 from receiver.service.simulator.scenario import ArrivalPattern, Job
 

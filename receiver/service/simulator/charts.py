@@ -6,7 +6,7 @@ from html import escape
 from itertools import groupby
 from math import log
 
-from receiver.core.durations import MICROSECOND, in_words
+from receiver.core.units import MICROSECOND, in_words
 from receiver.service.simulator.report import FATES, SECOND_US, SimulationReport
 from receiver.service.simulator.scenario import Scenario
 from receiver.service.simulator.series import Series

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 
-from receiver.core.durations import MICROSECOND
+from receiver.core.units import MICROSECOND
 from receiver.errors import ConfigurationError
 from receiver.service.schedule import ATTEMPTS
 from receiver.service.simulator.arrivals import arrivals

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from enum import StrEnum
 
-from receiver.core.durations import MICROSECOND
+from receiver.core.units import MICROSECOND
 from receiver.service.simulator.scenario import Endpoint, Latency, Outage, OutageKind, Scenario
 
 _SIGMAS_AT_P99 = 2.3263478740408408

@@ -8,10 +8,9 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from receiver.core.bulk import Cursor
-from receiver.core.deliveries import DeliveryFilter, StoredDelivery
+from receiver.core.deliveries import DeliveryFilter, Quarantined, QuarantineFilter, StoredDelivery
 from receiver.core.envelope import read_envelope
 from receiver.core.ports.reports import Reports
-from receiver.core.quarantine import Quarantined, QuarantineFilter
 from receiver.core.types import DeliveryKey
 from receiver.errors import UnreadableBody
 from receiver.service.schedule import State

@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from receiver.core.clock import Clock, time_limit
-from receiver.core.durations import MICROSECOND
+from receiver.core.units import MICROSECOND
 from receiver.service.schedule import ATTEMPTS, EndpointResponse, State, after, pause_before
 from receiver.service.simulator.arrivals import Arrival, arrivals
 from receiver.service.simulator.endpoint import ResponseKind

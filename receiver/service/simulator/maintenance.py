@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from receiver.core.durations import MICROSECOND
+from receiver.core.units import MICROSECOND
 from receiver.service.schedule import State
 from receiver.service.simulator.arrivals import arrivals
 from receiver.service.simulator.report import SimulationReport, report_on

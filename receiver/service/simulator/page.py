@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from receiver.core.durations import MICROSECOND, in_words
+from receiver.core.units import MICROSECOND, in_words
 from receiver.service.simulator.charts import STYLE, Chart, fates, svg, times, waves
 from receiver.service.simulator.report import FATES, SimulationReport
 from receiver.service.simulator.scenario import Scenario

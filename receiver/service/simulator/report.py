@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from receiver.core.durations import MICROSECOND
+from receiver.core.units import MICROSECOND
 from receiver.service.schedule import ATTEMPTS, State
 from receiver.service.simulator.endpoint import ResponseKind
 from receiver.service.simulator.quantiles import Quantiles

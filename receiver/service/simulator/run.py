@@ -4,7 +4,7 @@ import heapq
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from receiver.core.durations import MICROSECOND
+from receiver.core.units import MICROSECOND
 from receiver.service.schedule import ATTEMPTS, EndpointResponse, SenderSchedule, State, after, pause_before
 from receiver.service.simulator.arrivals import Arrival, arrivals
 from receiver.service.simulator.endpoint import ResponseKind, SimulatedEndpoint

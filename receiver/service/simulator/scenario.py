@@ -17,7 +17,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from receiver.core.durations import parse_duration
+from receiver.core.units import parse_duration
 from receiver.service.samples import FAMILY_ALIASES, family_names
 from receiver.service.schedule import SERVICE, SenderSchedule
 

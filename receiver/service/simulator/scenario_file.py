@@ -8,8 +8,7 @@ from typing import Any, BinaryIO
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from receiver.core.refusals import plain_reason
-from receiver.core.text import did_you_mean, resembling, shortened
+from receiver.core.text import did_you_mean, plain_reason, resembling, shortened
 from receiver.errors import ConfigurationError
 from receiver.service.samples import family_names
 from receiver.service.schedule import RETRIES

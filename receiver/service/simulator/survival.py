@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from itertools import islice, pairwise
 
-from receiver.core.durations import MICROSECOND
+from receiver.core.units import MICROSECOND
 from receiver.errors import ConfigurationError
 from receiver.service.schedule import ATTEMPTS, SenderSchedule, State
 from receiver.service.simulator.arrivals import arrivals

@@ -1,6 +1,6 @@
 """Texts about a scenario and its result, for the terminal and the page."""
 
-from receiver.core.durations import MICROSECOND, in_words
+from receiver.core.units import MICROSECOND, in_words
 from receiver.service.simulator.report import SimulationReport
 from receiver.service.simulator.scenario import ArrivalPattern, Endpoint, Outage, OutageKind, Scenario
 from receiver.service.simulator.series import Series

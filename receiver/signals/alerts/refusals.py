@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 
 from receiver.core.activity import to_minute
 from receiver.core.attention import Concern, ConcernKind
-from receiver.core.durations import in_words
 from receiver.core.text import counted
+from receiver.core.units import in_words
 from receiver.signals.contracts import DeliveryRefused, delivery_refused
 
 WITHIN = timedelta(minutes=10)

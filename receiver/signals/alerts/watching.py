@@ -13,13 +13,20 @@ from datetime import datetime, timedelta
 
 from receiver.core.attention import AttentionLimits, Concern, ConcernKind, concerns, read_attention
 from receiver.core.clock import Clock
-from receiver.core.log_lines import event_log
 from receiver.core.ports.queue import OnceKeys
 from receiver.core.ports.reports import Reports
 from receiver.core.types import HandlerName
 from receiver.errors import AlertNotSent, ReceiverError, StoreError
-from receiver.signals.alerts.messages import AlertEntry, AlertMessage, entry_key, firing, message_of, resolved
-from receiver.signals.alerts.posting import AlertPoster
+from receiver.runtime.log_lines import event_log
+from receiver.signals.alerts.posting import (
+    AlertEntry,
+    AlertMessage,
+    AlertPoster,
+    entry_key,
+    firing,
+    message_of,
+    resolved,
+)
 
 log = event_log(__name__)
 

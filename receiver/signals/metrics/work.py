@@ -11,21 +11,65 @@ from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from receiver.core.clock import Clock, SystemClock
-from receiver.core.log_lines import event_log
 from receiver.core.ports.reports import HealthReader
+from receiver.core.text import table
 from receiver.core.types import AttemptOutcome, HandlerName
 from receiver.core.work import Backlog, StoreFacts
 from receiver.errors import ReceiverError
+from receiver.runtime.log_lines import event_log
 from receiver.signals.contracts import (
     AttemptFailed,
     AttemptSucceeded,
+    JobAsked,
     WorkDead,
     attempt_failed,
     attempt_succeeded,
+    job_asked,
     work_dead,
 )
-from receiver.signals.metrics.backfill import BackfillMetrics
+from receiver.signals.metrics import intake
 from receiver.signals.metrics.registry import MetricSeries, Registry
+
+# FOLDED: The metrics of a worker's own backfilling.
+_OUTCOMES = ("brought_in", "nothing_missing", "not_over", "impossible", "failed")
+
+
+class BackfillMetrics:
+    """Adds metrics to a registry, and counts from `begin` to `end`."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._jobs = MetricSeries(
+            Counter(
+                "receiver_backfill_jobs_total",
+                "Questions to the service about what a job produced, by outcome.",
+                ["outcome"],
+                registry=registry,
+            )
+        )
+        self._deliveries = MetricSeries(
+            Counter(
+                "receiver_backfilled_total",
+                "Deliveries that had not arrived and were imported, by type.",
+                ["type"],
+                registry=registry,
+            )
+        )
+        for outcome in _OUTCOMES:
+            self._jobs[(outcome,)].inc(0)  # so that a rate includes the first one
+
+    def begin(self) -> None:
+        """Start counting."""
+        job_asked.observe(self._asked)
+
+    def end(self) -> None:
+        """Stop counting."""
+        job_asked.disconnect(self._asked)
+
+    def _asked(self, job: JobAsked) -> None:
+        self._jobs[(job.outcome,)].inc()
+        for kind, count in job.imported.items():
+            self._deliveries[(kind,)].inc(count)
+
 
 log = event_log(__name__)
 
@@ -232,3 +276,18 @@ def described_metrics() -> Iterable[Metric]:
 
 def _no_store() -> AbstractAsyncContextManager[HealthReader]:
     raise LookupError("these metrics are only described")
+
+
+# FOLDED: The table of metrics in the guide.
+def metrics_table() -> str:
+    """Return a table of all metrics of our own: name, who serves it, kind, and meaning."""
+    endpoint = _rows("endpoint", intake.described_metrics())
+    return table(("metric", "of the", "kind", "meaning"), [*endpoint, *_rows("worker", described_metrics())])
+
+
+def _rows(place: str, metrics: Iterable[Metric]) -> list[tuple[str, str, str, str]]:
+    return [
+        (f"`{one.name}{'_total' * (one.type == 'counter')}`", place, one.type, one.documentation)
+        for one in metrics
+        if one.name.startswith("receiver_")
+    ]

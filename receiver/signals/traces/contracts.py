@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol
 
+from receiver.core.batches import Then
 from receiver.core.deliveries import Delivery, Receipt
-from receiver.core.group_commit import Then
 from receiver.core.work import Attempt
 
 if TYPE_CHECKING:  # intake knows no work items, and need not load them

@@ -18,12 +18,12 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from receiver.core.claims import WorkItem
 from receiver.core.deliveries import Delivery, Receipt
-from receiver.core.log_lines import event_log
+from receiver.core.signing import trace_of, with_trace
 from receiver.core.text import storable
-from receiver.core.trace_context import trace_of, with_trace
-from receiver.core.tracebacks import error_line, frames
 from receiver.core.types import AttemptOutcome
 from receiver.core.work import Attempt
+from receiver.runtime.log_lines import event_log
+from receiver.runtime.tracebacks import error_line, frames
 from receiver.signals.subscribers import Quiet
 from receiver.signals.traces.contracts import Stored
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from opentelemetry import trace
 
-from receiver.core.log_lines import event_log
 from receiver.errors import ConfigurationError
+from receiver.runtime.log_lines import event_log
 from receiver.signals.traces.contracts import ADVICE
 from receiver.signals.traces.spans import context_of
 

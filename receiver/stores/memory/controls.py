@@ -1,21 +1,46 @@
-"""What operators decide, in a store in memory."""
+"""Reading requests in quarantine from a store in memory."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
+from itertools import islice
 
 from receiver.core.bulk import Imported
-from receiver.core.deliveries import Delivery, Receipt
+from receiver.core.deliveries import Delivery, Quarantined, QuarantinedSummary, QuarantineFilter, Receipt
 from receiver.core.rules import as_replay
 from receiver.core.types import AppendOutcome, HandlerName, HandlerSwitch, WorkState
 from receiver.core.work import NewWork, RecordedRun
 from receiver.core.work_states import BURIABLE, RETRACTABLE, RETRYABLE, Cause, record_cause
 from receiver.errors import UnknownRequest
-from receiver.stores.memory.actions import MemoryActions
-from receiver.stores.memory.log import add, append, same_body
-from receiver.stores.memory.rows import WorkRow
-from receiver.stores.memory.search import restore_words
+from receiver.stores.memory.reports import MemoryActions
+from receiver.stores.memory.state import MemoryFace, WorkRow, add, append, restore_words, same_body
 
 
+class MemoryQuarantine(MemoryFace):
+    """A QuarantineReader."""
+
+    async def quarantined_requests(
+        self, wanted: QuarantineFilter, *, before: int | None = None
+    ) -> AsyncIterator[QuarantinedSummary]:
+        """Yield the requests in quarantine, the newest first."""
+        found = (
+            QuarantinedSummary(number, one.received_at, one.reason, one.detail, one.key, len(one.body))
+            for number, one in reversed(list(self.state.quarantined.items()))
+            if (before is None or number < before)
+            and (wanted.reason is None or one.reason == wanted.reason)
+            and (wanted.since is None or one.received_at >= wanted.since)
+            and (wanted.until is None or one.received_at < wanted.until)
+        )
+        for summary in islice(found, wanted.limit):
+            yield summary
+
+    async def quarantined_request(self, request_id: int) -> Quarantined:
+        """Return a request in quarantine."""
+        if request_id not in self.state.quarantined:
+            raise UnknownRequest(request_id)
+        return self.state.quarantined[request_id]
+
+
+# FOLDED: What operators decide, in a store in memory.
 class MemoryControls(MemoryActions):
     """Controls."""
 

@@ -2,15 +2,11 @@
 
 from datetime import datetime
 
-from receiver.core.activity import to_minute
+from receiver.core.activity import PruneRule, Step, to_minute
 from receiver.core.bulk import DeliveryPlan
 from receiver.core.deliveries import DeliverySummary
-from receiver.core.retention import PruneRule, Step
-from receiver.stores.memory.deliveries import plan_of
-from receiver.stores.memory.face import MemoryFace
-from receiver.stores.memory.listing import newest
-from receiver.stores.memory.search import forget_words
-from receiver.stores.memory.state import MemoryState
+from receiver.stores.memory.reports import plan_of
+from receiver.stores.memory.state import MemoryFace, MemoryState, forget_words, newest
 
 
 class MemoryMaintenance(MemoryFace):

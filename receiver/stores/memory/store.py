@@ -6,22 +6,19 @@ from typing import Self
 
 from receiver.core.clock import Clock
 from receiver.core.types import Tell
-from receiver.stores.memory.actions import MemoryActions
-from receiver.stores.memory.claims import MemoryClaims
-from receiver.stores.memory.controls import MemoryControls
-from receiver.stores.memory.deliveries import MemoryDeliveries, MemoryFeed
-from receiver.stores.memory.health import MemoryHealth
-from receiver.stores.memory.holds import MemoryHolds
-from receiver.stores.memory.jobs import MemoryJobs
-from receiver.stores.memory.leases import MemoryLeases
-from receiver.stores.memory.log import MemoryLog
+from receiver.stores.memory.controls import MemoryControls, MemoryQuarantine
 from receiver.stores.memory.maintenance import MemoryMaintenance
-from receiver.stores.memory.once_keys import MemoryOnceKeys
-from receiver.stores.memory.quarantine import MemoryQuarantine
-from receiver.stores.memory.routing import MemoryRouting
-from receiver.stores.memory.schedules import MemorySchedules
-from receiver.stores.memory.search import MemorySearch
-from receiver.stores.memory.work import MemoryWork
+from receiver.stores.memory.queue import (
+    MemoryClaims,
+    MemoryHolds,
+    MemoryLeases,
+    MemoryOnceKeys,
+    MemoryRouting,
+    MemorySchedules,
+    MemoryWork,
+)
+from receiver.stores.memory.reports import MemoryActions, MemoryDeliveries, MemoryFeed, MemoryHealth, MemoryJobs
+from receiver.stores.memory.state import MemoryLog, MemorySearch
 
 
 class MemoryQueue(MemoryRouting, MemoryClaims, MemoryLeases, MemoryHolds, MemoryOnceKeys, MemorySchedules):

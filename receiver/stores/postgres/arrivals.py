@@ -6,14 +6,12 @@ from dataclasses import dataclass
 
 from receiver.core.bulk import Imported
 from receiver.core.clock import to_micros
-from receiver.core.deliveries import Delivery, Receipt
-from receiver.core.quarantine import Quarantined, conflict
+from receiver.core.deliveries import Delivery, Quarantined, Receipt, conflict
 from receiver.core.types import AppendOutcome, DeliveryKey
 from receiver.errors import StoreError
 from receiver.stores.postgres.statements import log as statements
-from receiver.stores.sql.compression import decoded
+from receiver.stores.sql.columns_of_bodies import decoded, headers_text
 from receiver.stores.sql.connection import SqlConnection, Values
-from receiver.stores.sql.headers import headers_text
 
 
 @dataclass(frozen=True, slots=True)

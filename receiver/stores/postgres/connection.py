@@ -1,11 +1,20 @@
-"""A connection to a PostgreSQL server, used by one thread."""
+"""A limit on how long a call may block a thread.
+
+No option of libpq ends a wait for a server that was stopped: its host still answers for it. So another thread shuts
+the socket.
+"""
 
 import os
+import re
 import select
 import socket
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+import time
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from datetime import timedelta
+from functools import lru_cache
+from threading import Condition, Thread
 from typing import Any
 
 import psycopg
@@ -13,11 +22,118 @@ from psycopg.pq import TransactionStatus
 from psycopg.types.array import ListBinaryDumper
 from psycopg.types.numeric import Int8BinaryDumper, NumericBinaryLoader, NumericLoader
 
-from receiver.errors import StoreError, StoreRefused
+from receiver.errors import ConfigurationError, StoreError, StoreRefused
 from receiver.stores.postgres.address import Address
-from receiver.stores.postgres.deadline import StatementDeadline
-from receiver.stores.postgres.translation import Translation
 
+
+class StatementDeadline:
+    """Ends blocks that take longer than `limit`, one at a time. Its thread is a daemon."""
+
+    def __init__(self, limit: timedelta, name: str) -> None:
+        self.limit = limit
+        self._changed = Condition()
+        self._until: float | None = None
+        self._end: Callable[[], None] = lambda: None
+        self._is_idle = False
+        self._stopped = False
+        Thread(target=self._watch, name=name, daemon=True).start()
+
+    @contextmanager
+    def over(self, end: Callable[[], None]) -> Iterator[None]:
+        """Call `end` from another thread if the block takes too long."""
+        with self._changed:
+            self._until, self._end = time.monotonic() + self.limit.total_seconds(), end
+            # Most blocks are short: a thread that was woken for each would cost more than they do.
+            if self._is_idle:
+                self._changed.notify()
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._until = None
+
+    def stop(self) -> None:
+        """Let the thread end."""
+        with self._changed:
+            self._stopped = True
+            self._changed.notify()
+
+    def _watch(self) -> None:
+        with self._changed:
+            while not self._stopped:
+                if self._until is None:
+                    self._is_idle = True
+                    self._changed.wait()
+                    self._is_idle = False
+                elif (left := self._until - time.monotonic()) > 0:
+                    self._changed.wait(left)
+                else:
+                    self._until = None
+                    self._end()
+
+
+# FOLDED: From the statements of the store to those that are sent: tables get their schema, and values their places.
+TABLES = (
+    "actions",
+    "arrival_minutes",
+    "attempts",
+    "bodies",
+    "deliveries",
+    "handler_minutes",
+    "handlers",
+    "jobs",
+    "marks",
+    "once_keys",
+    "quarantine",
+    "schedules",
+    "schema_version",
+    "words",
+    "work_items",
+    "workers",
+)
+_SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}").fullmatch
+_PARTS = re.compile(
+    r"(?P<text>'(?:[^']|'')*')|(?P<cast>::)|:(?P<name>\w+)|(?P<place>\?)"
+    rf"|(?P<before>\b(?:FROM|JOIN|INTO|UPDATE)\s+)(?P<table>{'|'.join(TABLES)})\b"
+)
+
+
+class Translation:
+    """Knows the schema, and the numbers of its locks.
+
+    A statement names its values `:name`, or `?` where they come in a row. The names `append_lock` and
+    `handlers_lock` are the numbers of locks, which it has no values for.
+    """
+
+    def __init__(self, schema: str) -> None:
+        if not _SCHEMA(schema):
+            raise ConfigurationError(
+                f"{schema!r} cannot be the schema of a store: write small letters, digits and _, at most 63"
+            )
+        self.schema = schema
+        self._locks = {f"{name}_lock": _number(f"{schema}/{name}") for name in ("append", "handlers", "migrate")}
+
+    @lru_cache(maxsize=1_024)  # noqa: B019 - as many as a process has connections
+    def __call__(self, sql: str) -> str:
+        """Return a statement as the driver wants it (psycopg manual, Passing parameters to SQL queries)."""
+        return _PARTS.sub(self._part, sql.replace("%", "%%"))
+
+    def _part(self, found: re.Match[str]) -> str:
+        if found["table"]:
+            return f'{found["before"]}"{self.schema}".{found["table"]}'
+        if found["place"]:
+            return "%s"
+        if found["name"] in self._locks:
+            return str(self._locks[found["name"]])
+        return f"%({found['name']})s" if found["name"] else found[0]
+
+
+def _number(name: str) -> int:
+    """Return a number for the first half of an advisory lock's key: 32 bits with a sign."""
+    return zlib.crc32(name.encode()) - 2**31
+
+
+# FOLDED: A connection to a PostgreSQL server, used by one thread.
 CONNECT_SECONDS = 2
 """The shortest that libpq knows."""
 _OPTIONS = {

@@ -1,4 +1,4 @@
-"""How PostgreSQL spells what the shared statements need, and its own statements."""
+"""Vectors of words and queries for them, written as text, so that no parser of the server changes the words."""
 
 import json
 import re
@@ -8,38 +8,73 @@ from itertools import chain
 
 from receiver.core.bulk import Imported
 from receiver.core.deliveries import Delivery
-from receiver.core.search import Phrase
+from receiver.core.subjects import Phrase, Texts
 from receiver.core.types import HandlerName
 from receiver.errors import NoSearchIndex
 from receiver.stores.postgres.arrivals import insert_new
-from receiver.stores.postgres.statements import (
-    claims,
-    controls,
-    holds,
-    leases,
-    maintenance,
-    moments,
-    once_keys,
-    routing,
-    search,
-    settling,
-    workers,
-)
-from receiver.stores.postgres.statements.locks import (
+from receiver.stores.postgres.statements import upkeep, work
+from receiver.stores.postgres.statements.log import (
+    APPEND_TURN,
     HANDLERS_WITH_LANES,
     KEEP_DELIVERIES,
     LOCK_DELIVERIES,
     LOCK_HANDLERS,
+    SEQ_OF,
 )
-from receiver.stores.postgres.statements.log import APPEND_TURN, SEQ_OF
-from receiver.stores.postgres.vectors import query
 from receiver.stores.sql.connection import SqlConnection, number
-from receiver.stores.sql.locks import Locks
+from receiver.stores.sql.dialect import Locks
 from receiver.stores.sql.statements.reads import Reads
 from receiver.stores.sql.work_rows import NewRow
 from receiver.stores.sql.writes import Writes
 
+# PostgreSQL manual, Limitations of text search: a position is at most 16,383, a word has at most 256 of them, and
+# is shorter than 2 KB; a vector is shorter than 1 MB.
+_FIELD_STARTS = (1, 6_001, 12_001)
+_FIELD_LENGTH = 4_000
+"""Words of a field that have positions. Further ones are found, but not in a phrase."""
+_MAX_POSITIONS = 255
+_MAX_WORD = 500
+"""Letters of a word, each of at most four bytes."""
+_MAX_VECTOR_BYTES = 900_000
+_POSITION_BYTES = 6
 
+
+def vector(texts: Texts) -> str:
+    """Return the words of a delivery as a tsvector."""
+    places: dict[str, list[int]] = {}
+    size = 0
+    for start, text in zip(_FIELD_STARTS, (texts.url, texts.title, texts.error), strict=True):
+        for at, word in enumerate(text.split()):
+            known = places.setdefault(word[:_MAX_WORD], [])
+            size += _POSITION_BYTES if known else len(word[:_MAX_WORD].encode()) + 2 * _POSITION_BYTES
+            if size > _MAX_VECTOR_BYTES:
+                return _written(places)
+            if at < _FIELD_LENGTH and len(known) < _MAX_POSITIONS:
+                known.append(start + at)
+    return _written(places)
+
+
+def query(phrases: Sequence[Phrase]) -> str:
+    """Return a tsquery that asks for all the phrases."""
+    return " & ".join(f"({_phrase(one)})" for one in phrases)
+
+
+def _phrase(phrase: Phrase) -> str:
+    return " <-> ".join(_quoted(word) for word in phrase.words) + (":*" if phrase.prefix else "")
+
+
+def _written(places: dict[str, list[int]]) -> str:
+    return " ".join(
+        _quoted(word) + (f":{','.join(map(str, positions))}" if positions else "")
+        for word, positions in places.items()
+    )
+
+
+def _quoted(word: str) -> str:
+    return f"'{word[:_MAX_WORD]}'"  # words have letters and digits only
+
+
+# FOLDED: How PostgreSQL spells what the shared statements need, and its own statements.
 class PostgresDialect:
     """A Dialect. Arrays travel as arrays, and rows as JSON."""
 
@@ -100,7 +135,7 @@ class PostgresDialect:
 
     def require_index(self, connection: SqlConnection) -> None:
         """Raise an error if there is no index of words."""
-        if not number(connection, search.EXISTS, {}):
+        if not number(connection, upkeep.EXISTS, {}):
             raise NoSearchIndex
 
 
@@ -180,21 +215,21 @@ def writes(locks: Locks) -> Writes:
     """Return all that writes, with these locks."""
     return Writes(
         DIALECT,
-        moments=moments,
-        routing=routing,
+        moments=work,
+        routing=work,
         insert=insert,
         insert_with_ids=insert_with_ids,
         insert_new=insert_new_work,
         insert_delivery=insert_delivery,
         locks=locks,
-        claims=claims,
-        leases=leases,
-        settling=settling,
-        holds=holds,
-        once_keys=once_keys,
-        controls=controls,
-        pruning=maintenance,
-        workers=workers,
+        claims=work,
+        leases=work,
+        settling=work,
+        holds=work,
+        once_keys=work,
+        controls=work,
+        pruning=upkeep,
+        workers=work,
     )
 
 

@@ -6,17 +6,18 @@ from contextlib import AbstractContextManager, nullcontext
 
 from receiver.core.bulk import Imported
 from receiver.core.clock import to_micros
-from receiver.core.deliveries import Delivery, Receipt
-from receiver.core.grouped_log import GroupedLog
+from receiver.core.deliveries import Delivery, Quarantined, Receipt
 from receiver.core.ports.log import LogItem, Probe
-from receiver.core.quarantine import Quarantined
 from receiver.core.types import AppendOutcome, Origin
 from receiver.errors import StoreError, StoreRefused
+from receiver.stores.grouped_log import GroupedLog
 from receiver.stores.postgres.arrivals import count_again, insert_new, kept_all, quarantine
 from receiver.stores.postgres.connection import PostgresConnection
-from receiver.stores.postgres.database import PostgresDatabase
-from receiver.stores.postgres.errors import is_poisonous, translated
+from receiver.stores.postgres.database import PostgresDatabase, is_poisonous, translated
 from receiver.stores.postgres.statements import log as statements
+from receiver.stores.sql.connection import number
+from receiver.stores.sql.statements.columns import SUMMED
+from receiver.stores.sql.statements.job_rows import COUNT_NEXT
 
 MAX_ITEMS = 512
 MAX_BYTES = 8 * 1024 * 1024
@@ -97,3 +98,37 @@ def _probe(connection: PostgresConnection, test: Probe) -> None:
     if test.size:
         connection.execute(statements.PROBE_SIZE, (os.urandom(test.size),))  # the server makes zeros smaller
         connection.execute(statements.END_PROBE)
+
+
+# FOLDED: One row for each job, so that listings find jobs without their deliveries, and one for each minute of
+# arrivals. // Workers keep them when they have routed, four thousand deliveries at a time: the rows of a job with
+# many pages then change once for many of them. What lies behind the mark `summed` is read from the deliveries.
+BEHIND = 4_096
+"""Deliveries that gather before the rows of their jobs change, and that one transaction takes. A worker handles 3 %
+more than with a quarter of them. To read so many takes 6 ms longer in a list of jobs."""
+
+
+class PostgresJobRows:
+    """Keeps the rows for one worker."""
+
+    def __init__(self, database: PostgresDatabase) -> None:
+        self._database = database
+        self._summed = 0
+
+    def follow(self, connection: PostgresConnection, last_seq: int) -> None:
+        """Bring the rows up to a delivery that is stored, or nearer to it, when it is time."""
+        if last_seq - self._summed < BEHIND:
+            return
+        self._summed = number(connection, SUMMED, {})  # another worker may have moved it
+        if last_seq - self._summed < BEHIND:
+            return
+        through = min(last_seq, self._summed + BEHIND)
+        bounds = {"after": self._summed, "through": through}
+        with self._database.transaction(connection):
+            if not connection.execute(statements.ADVANCE_SUMMED, bounds).rowcount:
+                self._summed = last_seq  # another worker moves it now, so this one asks later
+                return
+            connection.execute(statements.REMOVE_OF_NEXT, bounds)
+            connection.execute(statements.ADD_NEXT, bounds)
+            connection.execute(COUNT_NEXT, bounds)
+        self._summed = through

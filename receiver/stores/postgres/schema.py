@@ -5,14 +5,12 @@ from contextlib import contextmanager
 from datetime import timedelta
 from importlib import resources
 
-from receiver.core.log_lines import event_log
-from receiver.core.schema import Schema
+from receiver.core.types import Schema
 from receiver.errors import StoreError, StoreRefused
+from receiver.runtime.log_lines import event_log
 from receiver.stores.postgres.address import Address
-from receiver.stores.postgres.connection import PostgresConnection
-from receiver.stores.postgres.deadline import StatementDeadline
-from receiver.stores.postgres.errors import translated
-from receiver.stores.postgres.translation import Translation
+from receiver.stores.postgres.connection import PostgresConnection, StatementDeadline, Translation
+from receiver.stores.postgres.database import translated
 
 log = event_log(__name__)
 

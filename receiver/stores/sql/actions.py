@@ -10,7 +10,7 @@ from receiver.core.recorded_actions import NewAction, RecordedAction
 from receiver.errors import UnknownAction
 from receiver.stores.sql.connection import SqlConnection, SqlDatabase, number
 from receiver.stores.sql.jobs import NEWEST
-from receiver.stores.sql.statements import actions as statements
+from receiver.stores.sql.statements import work as statements
 
 
 class SqlActionLog:

@@ -7,7 +7,7 @@ from itertools import groupby, takewhile
 from operator import itemgetter
 from typing import Any, Protocol
 
-from receiver.core.batching import BatchSize
+from receiver.core.batches import BatchSize
 from receiver.core.claims import ClaimLimits, HandlerClaim, Lease, WorkItem
 from receiver.core.clock import from_micros, to_micros
 from receiver.core.rules import Pace, followers_each
@@ -15,11 +15,9 @@ from receiver.core.types import HandlerName, HandlerSwitch, Trigger, WorkState
 from receiver.core.work import LOST
 from receiver.core.work_states import SKIPPABLE
 from receiver.stores.sql.connection import SqlConnection
-from receiver.stores.sql.dialect import Dialect
-from receiver.stores.sql.locks import Locks
+from receiver.stores.sql.dialect import Dialect, Locks
 from receiver.stores.sql.moments import LatestMoment
-from receiver.stores.sql.rows import delivery_or_reason
-from receiver.stores.sql.switches import switches
+from receiver.stores.sql.rows import delivery_or_reason, switches
 
 MAX_ITEMS = 1_000
 """Rows that one transaction skips or takes from dead workers for a handler: acks wait for the write lock."""

@@ -11,17 +11,62 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
-from receiver.core.batching import batches
+from receiver.core.batches import batches
 from receiver.errors import ConfigurationError, StoreRefused
-from receiver.stores.sql.compression import PLAIN, decoded
-from receiver.stores.sql.connection import SqlConnection, SqlDatabase, Values
-from receiver.stores.sql.copy_marks import begin_copy, foreign_table, note_copied
-from receiver.stores.sql.dialect import Dialect
-from receiver.stores.sql.inserting import insert
-from receiver.stores.sql.marks import mark, set_mark
-from receiver.stores.sql.named_errors import NamedDatabase
+from receiver.stores.sql.columns_of_bodies import PLAIN, decoded
+from receiver.stores.sql.connection import NamedDatabase, SqlConnection, SqlDatabase, Values
+from receiver.stores.sql.dialect import Dialect, insert
 from receiver.stores.sql.statements import copying as statements
 from receiver.stores.sql.statements.copying import CopiedTable
+
+# FOLDED: The numbers that a store keeps by name, in its table `marks`.
+_MARK = "SELECT value FROM marks WHERE name = :name"
+
+_SET_MARK = """
+INSERT INTO marks (name, value) VALUES (:name, :value) ON CONFLICT (name) DO UPDATE SET value = excluded.value
+"""
+
+
+def mark(connection: SqlConnection, name: str) -> int | None:
+    """Return the number of a name, None if the store keeps none."""
+    row = connection.execute(_MARK, {"name": name}).fetchone()
+    return None if row is None else int(row[0])
+
+
+def set_mark(connection: SqlConnection, name: str, value: int) -> None:
+    """Keep a number, inside a transaction."""
+    connection.execute(_SET_MARK, {"name": name, "value": value})
+
+
+# FOLDED: Marks in a store that say of which store it is a copy, and how far: a copy removes only what a copy
+# brought.
+def begin_copy(connection: SqlConnection, origin: int) -> None:
+    """Note in an empty store that it becomes a copy of the store with this identity, inside a transaction."""
+    if connection.execute(statements.FILLED).fetchone() is None:
+        for name in statements.COPIED_THROUGH.values():
+            set_mark(connection, name, 0)
+        set_mark(connection, statements.COPIED_FROM, origin)
+
+
+def note_copied(connection: SqlConnection, table: str, last: int) -> None:
+    """Note that rows up to this number came from the source, in the transaction that writes them."""
+    name = statements.COPIED_THROUGH[table]
+    set_mark(connection, name, max(last, mark(connection, name) or 0))
+
+
+def foreign_table(connection: SqlConnection, origin: int) -> tuple[str, bool] | None:
+    """Return a table with rows that no copy of the store with this identity brought, None if there is none.
+
+    Beside it stands whether the store was a copy of that one, and has taken the rows itself.
+    """
+    filled = connection.execute(statements.FILLED).fetchone()
+    if filled is None:
+        return None
+    if mark(connection, statements.COPIED_FROM) != origin:
+        return filled[0], False
+    own = connection.execute(statements.BEHIND_COPIED).fetchone()
+    return None if own is None else (own[0], True)
+
 
 PAGE_SIZE = 1_000
 MAX_BYTES = 4 * 1024 * 1024

@@ -1,13 +1,66 @@
-"""How SQL databases differ in the statements that they share."""
+"""Many rows to one statement."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol
+from itertools import chain
+from typing import TYPE_CHECKING, Protocol
 
-from receiver.core.search import Phrase
+from receiver.core.clock import to_micros
+from receiver.core.subjects import Phrase
+from receiver.core.types import HandlerName
 from receiver.stores.sql.connection import SqlConnection
 
+if TYPE_CHECKING:  # as in `receiver.core.deliveries`
+    from receiver.core.work import Attempt
 
+Insert = Callable[[SqlConnection, Callable[[int], str], Sequence[tuple[object, ...]]], None]
+"""Inserts rows by the statement for so many of them."""
+
+MAX_ROWS = 100
+"""Rows of one statement: more cost as much for each, and the statements of every length are kept compiled."""
+
+
+def insert(connection: SqlConnection, statement: Callable[[int], str], rows: Sequence[tuple[object, ...]]) -> None:
+    """Insert rows, many to a statement."""
+    for start in range(0, len(rows), MAX_ROWS):
+        together = rows[start : start + MAX_ROWS]
+        connection.execute(statement(len(together)), tuple(chain.from_iterable(together)))
+
+
+def insert_by_powers(
+    connection: SqlConnection, statement: Callable[[int], str], rows: Sequence[tuple[object, ...]]
+) -> None:
+    """Insert rows, a power of two to each statement.
+
+    Each length is a statement of its own, and a cached statement keeps the values that were bound to it last.
+    """
+    done = 0
+    while done < len(rows):
+        length = 1 << ((len(rows) - done).bit_length() - 1)
+        connection.execute(statement(length), tuple(chain.from_iterable(rows[done : done + length])))
+        done += length
+
+
+AttemptRow = tuple[int, int, str, int | None, int, str, str | None, str | None, int]
+"""Work item, number, trigger, start, end, outcome, error, traceback, and whether it was overdue."""
+
+
+def attempt_row(work_id: int, attempt: "Attempt") -> AttemptRow:
+    """Return the row of an attempt that has ended. Plain texts are bound in a third of the time of an enum's."""
+    return (
+        work_id,
+        attempt.number,
+        str(attempt.trigger),
+        None if attempt.started_at is None else to_micros(attempt.started_at),
+        to_micros(attempt.ended_at),
+        str(attempt.outcome),
+        attempt.error,
+        attempt.traceback,
+        int(attempt.overdue),
+    )
+
+
+# FOLDED: How SQL databases differ in the statements that they share.
 class Dialect(Protocol):
     """How a database spells the parts that differ. A `name` is that of a value, without its colon."""
 
@@ -62,3 +115,42 @@ class Dialect(Protocol):
 
     def require_index(self, connection: SqlConnection) -> None:
         """Raise NoSearchIndex if there is no index of words, or ConfigurationError if it cannot be read."""
+
+
+# FOLDED: Locks that stand for something wider than a row, for databases where several transactions write at a time.
+class Locks(Protocol):
+    """Each lock is held until the transaction ends. Taking one that is held already does nothing."""
+
+    def log(self, connection: SqlConnection) -> None:
+        """Be alone in storing deliveries. It is the first lock of its transaction."""
+
+    def handlers(self, connection: SqlConnection, names: Collection[HandlerName]) -> None:
+        """Be alone with the lanes and the limits of these handlers."""
+
+    def lanes_of(self, connection: SqlConnection, work_ids: Sequence[int]) -> None:
+        """Be alone with the lanes of the handlers of those work items that have a lane."""
+
+    def keep_deliveries_of(self, connection: SqlConnection, work_ids: Sequence[int]) -> None:
+        """Let nobody prune the deliveries of these work items."""
+
+    def deliveries(self, connection: SqlConnection, seqs: Sequence[int]) -> None:
+        """Let nobody make or retry work of these deliveries."""
+
+
+class NoLocks:
+    """The Locks of a database that has one writer at a time."""
+
+    def log(self, connection: SqlConnection) -> None:
+        """Do nothing: a transaction is alone."""
+
+    def handlers(self, connection: SqlConnection, names: Collection[HandlerName]) -> None:
+        """Do nothing: a transaction is alone."""
+
+    def lanes_of(self, connection: SqlConnection, work_ids: Sequence[int]) -> None:
+        """Do nothing: a transaction is alone."""
+
+    def keep_deliveries_of(self, connection: SqlConnection, work_ids: Sequence[int]) -> None:
+        """Do nothing: a transaction is alone."""
+
+    def deliveries(self, connection: SqlConnection, seqs: Sequence[int]) -> None:
+        """Do nothing: a transaction is alone."""

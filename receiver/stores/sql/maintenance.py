@@ -3,18 +3,16 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from receiver.core.activity import to_minute
-from receiver.core.batching import BatchSize
+from receiver.core.activity import PruneRule, Step, to_minute
+from receiver.core.batches import BatchSize
 from receiver.core.bulk import DeliveryPlan
 from receiver.core.clock import to_micros
-from receiver.core.retention import PruneRule, Step
 from receiver.core.types import DeliveryState
 from receiver.stores.sql.connection import SqlConnection, SqlDatabase, SqlRows, number
-from receiver.stores.sql.plans import plan
-from receiver.stores.sql.statements.actions import ANY_OLD_ACTION, FORGET_ACTIONS
+from receiver.stores.sql.listings import plan
 from receiver.stores.sql.statements.deliveries import LAST_DELIVERY, STOPS_LANE
 from receiver.stores.sql.statements.reads import Reads
-from receiver.stores.sql.statements.work import ANY_ACTIVITY, FORGET_ACTIVITY
+from receiver.stores.sql.statements.work import ANY_ACTIVITY, ANY_OLD_ACTION, FORGET_ACTIONS, FORGET_ACTIVITY
 from receiver.stores.sql.writes import Writes
 
 SCAN_LIMIT = 5_000

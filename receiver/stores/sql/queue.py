@@ -5,7 +5,8 @@ from datetime import datetime
 from itertools import chain, compress
 from typing import Any
 
-from receiver.core.batching import BatchSize
+from receiver.core.activity import WorkerSign
+from receiver.core.batches import BatchSize
 from receiver.core.claims import (
     ClaimLimits,
     FollowerClaim,
@@ -22,14 +23,11 @@ from receiver.core.deliveries import StoredDelivery
 from receiver.core.rules import later_work, with_worker
 from receiver.core.types import DeliveryKey, HandlerName, HandlerSwitch, WorkerId
 from receiver.core.work import NewWork
-from receiver.core.workers import WorkerSign
-from receiver.stores.sql.activity import PendingActivity, SettledBatch
 from receiver.stores.sql.connection import SqlConnection, SqlDatabase, Values, number
-from receiver.stores.sql.rows import delivery_or_reason, written_limits
+from receiver.stores.sql.rows import delivery_or_reason, switches, written_limits
 from receiver.stores.sql.schedules import SqlSchedules
-from receiver.stores.sql.settling import LeaseLost
+from receiver.stores.sql.settling import LeaseLost, PendingActivity, SettledBatch
 from receiver.stores.sql.statements.columns import ROUTED
-from receiver.stores.sql.switches import switches
 from receiver.stores.sql.writes import Writes
 
 

@@ -6,31 +6,92 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 
-from receiver.core.activity import ActivityCount, from_minute, to_minute, whole_minutes
+from receiver.core.activity import ActivityCount, WorkerReport, from_minute, to_minute, whole_minutes
 from receiver.core.bulk import Cursor, DeliveryPlan, WorkPlan
 from receiver.core.clock import from_micros
-from receiver.core.deliveries import DeliveryDetail, DeliveryFilter, DeliverySummary, StoredDelivery
-from receiver.core.quarantine import Quarantined, QuarantinedSummary, QuarantineFilter
+from receiver.core.deliveries import (
+    DeliveryDetail,
+    DeliveryFilter,
+    DeliverySummary,
+    FeedPage,
+    Quarantined,
+    QuarantinedSummary,
+    QuarantineFilter,
+    StoredDelivery,
+)
 from receiver.core.subjects import MAX_SUBJECT_BODY, Subject, subject_of
 from receiver.core.types import AttemptOutcome, DeliveryKey, HandlerName, HandlerSwitch, WorkState
 from receiver.core.work import Backlog, HandlerReport, WorkDetail, WorkFilter, WorkSummary
-from receiver.core.workers import WorkerReport
 from receiver.errors import StoreError, UnknownDelivery, UnknownRequest, UnknownWork
 from receiver.stores.prefixes import MAX_NAMED, candidates
-from receiver.stores.sql import plans
+from receiver.stores.sql import listings
 from receiver.stores.sql.actions import ActionReports
-from receiver.stores.sql.compression import decoded
+from receiver.stores.sql.columns_of_bodies import decoded, headers_of
 from receiver.stores.sql.connection import SqlConnection, SqlDatabase, Values, number, prefix_bounds
-from receiver.stores.sql.feed import FeedReports
-from receiver.stores.sql.headers import headers_of
 from receiver.stores.sql.jobs import NEWEST, JobReports
-from receiver.stores.sql.listing_pages import PageReports
-from receiver.stores.sql.narrowing import SCAN_LIMIT, among_few, among_few_work
-from receiver.stores.sql.paging import start_reading
-from receiver.stores.sql.rows import attempt, delivery_summary, work_summary, worker_report
+from receiver.stores.sql.listings import SCAN_LIMIT, PageReports, among_few, among_few_work, start_reading
+from receiver.stores.sql.rows import attempt, delivery_summary, switches, work_summary, worker_report
 from receiver.stores.sql.statements.reads import Reads
 from receiver.stores.sql.statements.schedules import ALL_NOTED
-from receiver.stores.sql.switches import switches
+
+
+# FOLDED: What has arrived since somebody last looked.
+class FeedReports:
+    """The reports about new deliveries, but for the waiting, which each kind of database does in its own way."""
+
+    def __init__(self, database: SqlDatabase, reads: Reads) -> None:
+        self.database = database
+        self._reads = reads
+
+    async def since(self, wanted: DeliveryFilter, *, after: int, limit: int) -> FeedPage:
+        """Return the wanted ones of the next deliveries, the oldest first."""
+        conditions, values = self._reads.filters.row_by_row(wanted)
+
+        def read(connection: SqlConnection) -> FeedPage:
+            self._require_index(connection, wanted)
+            end = connection.execute(self._reads.deliveries.feed_end, {"after": after, "rows": limit})
+            (through,) = end.fetchone()
+            if through is None:
+                return FeedPage((), after)
+            statement = self._reads.deliveries.feed.format(conditions=conditions)
+            rows = connection.execute(statement, {**values, "after": after, "through": through})
+            return FeedPage(tuple(delivery_summary(row) for row in rows), through)
+
+        return await self.database.call(read)
+
+    async def arrivals(self, since: datetime) -> Mapping[datetime, int]:
+        """Count the deliveries since a moment by the minute of their arrival."""
+
+        def read(connection: SqlConnection) -> Mapping[datetime, int]:
+            rows = connection.execute(self._reads.deliveries.arrivals, {"since": to_minute(since)})
+            return {from_minute(minute): count for minute, count in rows}
+
+        return await self.database.call(read)
+
+    async def by_seqs(self, wanted: DeliveryFilter, seqs: Sequence[int]) -> Sequence[DeliverySummary]:
+        """Return the wanted ones of the deliveries with these seqs, the oldest first."""
+        conditions, values = self._reads.filters.row_by_row(wanted)
+        statement = self._reads.deliveries.by_seqs.format(conditions=conditions)
+
+        def read(connection: SqlConnection) -> Sequence[DeliverySummary]:
+            self._require_index(connection, wanted)
+            rows = connection.execute(statement, {**values, "seqs": self._reads.dialect.array(seqs)})
+            return [delivery_summary(row) for row in rows]
+
+        return await self.database.call(read)
+
+    async def open_seqs(self, *, limit: int) -> Sequence[int]:
+        """Return the seqs of deliveries that are NEW or WORKING, the newest first."""
+
+        def read(connection: SqlConnection) -> Sequence[int]:
+            return [seq for (seq,) in connection.execute(self._reads.deliveries.newest_open, {"rows": limit})]
+
+        return await self.database.call(read)
+
+    def _require_index(self, connection: SqlConnection, wanted: DeliveryFilter) -> None:
+        if wanted.text is not None:
+            self._reads.dialect.require_index(connection)
+
 
 PAGE_SIZE = 500
 _SUMMARY_COLUMNS = 12
@@ -70,7 +131,7 @@ class SqlReports(FeedReports, JobReports, ActionReports, PageReports):
     ) -> DeliveryPlan:
         """Return what an action on the wanted deliveries would touch."""
         return await self.database.call(
-            lambda connection: plans.plan(connection, self._reads, wanted, after, by_job)
+            lambda connection: listings.plan(connection, self._reads, wanted, after, by_job)
         )
 
     async def iter_deliveries(
@@ -175,7 +236,7 @@ class SqlReports(FeedReports, JobReports, ActionReports, PageReports):
 
     async def work_plan(self, wanted: WorkFilter) -> WorkPlan:
         """Return what an action on the wanted work items would touch."""
-        return await self.database.call(lambda connection: plans.work_plan(connection, self._reads, wanted))
+        return await self.database.call(lambda connection: listings.work_plan(connection, self._reads, wanted))
 
     async def work_ids(
         self, wanted: WorkFilter, plan: WorkPlan, *, newest_first: bool = False

@@ -6,15 +6,24 @@ from typing import Any
 
 from pydantic_core import from_json, to_json
 
+from receiver.core.activity import HandlerLimits, WorkerReport, WorkerSign
 from receiver.core.clock import from_micros
 from receiver.core.deliveries import Delivery, DeliverySummary, StoredDelivery
-from receiver.core.search import Texts, texts_of
-from receiver.core.types import AttemptOutcome, DeliveryState, HandlerName, Origin, Trigger, WorkState
+from receiver.core.subjects import Texts, texts_of
+from receiver.core.types import (
+    AttemptOutcome,
+    DeliveryState,
+    HandlerName,
+    HandlerSwitch,
+    Origin,
+    Trigger,
+    WorkState,
+)
 from receiver.core.work import Attempt, LaneHead, WorkSummary
-from receiver.core.workers import HandlerLimits, WorkerReport, WorkerSign
 from receiver.errors import StoreError
-from receiver.stores.sql.compression import PLAIN, decoded
-from receiver.stores.sql.headers import headers_when_asked
+from receiver.stores.sql.columns_of_bodies import PLAIN, decoded, headers_when_asked
+from receiver.stores.sql.connection import SqlConnection
+from receiver.stores.sql.statements.work import HealthStatements
 
 _ORIGINS = {origin.value: origin for origin in Origin}
 
@@ -127,3 +136,9 @@ def written_limits(sign: WorkerSign) -> str:
         for name, one in sign.limits.items()
     }
     return to_json({"slots": sign.slots, "handlers": handlers}).decode()
+
+
+# FOLDED: Which handlers an operator has switched off.
+def switches(connection: SqlConnection) -> Mapping[HandlerName, HandlerSwitch]:
+    """Return the handlers that are not on."""
+    return {name: HandlerSwitch(switch) for name, switch in connection.execute(HealthStatements.switches)}

@@ -10,8 +10,8 @@ from receiver.core.types import HandlerName, HandlerSwitch, Trigger
 from receiver.core.work import NewWork
 from receiver.stores.sql.connection import SqlConnection, SqlDatabase, Values, number, prefix_bounds
 from receiver.stores.sql.maintenance import remove_deliveries
+from receiver.stores.sql.rows import switches
 from receiver.stores.sql.statements import schedules as statements
-from receiver.stores.sql.switches import switches
 from receiver.stores.sql.writes import Writes
 
 

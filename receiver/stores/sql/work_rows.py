@@ -12,11 +12,9 @@ from receiver.core.types import HandlerName, HandlerSwitch, WorkState
 from receiver.core.work import NewWork, RecordedRun
 from receiver.core.work_states import LANE_HEADS
 from receiver.stores.sql.connection import SqlConnection
-from receiver.stores.sql.dialect import Dialect
-from receiver.stores.sql.inserting import Insert, attempt_row
-from receiver.stores.sql.locks import Locks
+from receiver.stores.sql.dialect import Dialect, Insert, Locks, attempt_row
 from receiver.stores.sql.moments import LatestMoment
-from receiver.stores.sql.switches import switches
+from receiver.stores.sql.rows import switches
 
 InsertWithIds = Callable[[SqlConnection, Callable[[int], str], Sequence[tuple[object, ...]]], Sequence[int]]
 """Inserts work items by the statement for so many rows and returns their ids, in the order of the rows."""

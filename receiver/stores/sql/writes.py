@@ -6,9 +6,7 @@ from typing import Protocol
 from receiver.core.deliveries import Delivery
 from receiver.stores.sql.claims import Claims, ClaimStatements
 from receiver.stores.sql.connection import SqlConnection
-from receiver.stores.sql.dialect import Dialect
-from receiver.stores.sql.inserting import Insert
-from receiver.stores.sql.locks import Locks
+from receiver.stores.sql.dialect import Dialect, Insert, Locks
 from receiver.stores.sql.moments import LatestMoment, MomentStatements
 from receiver.stores.sql.settling import SettlingAlgorithm, SettlingStatements
 from receiver.stores.sql.work_rows import InsertNew, InsertWithIds, RoutingStatements, WorkRows

@@ -11,16 +11,13 @@ from pathlib import Path
 
 from receiver.core.clock import from_micros, to_micros
 from receiver.errors import ConfigurationError, StoreError, StoreRefused
-from receiver.stores.sql.compression import PLAIN, decoded
-from receiver.stores.sqlite.body_files import body_files, files_of, opened_files
-from receiver.stores.sqlite.companions import require_no_companion
+from receiver.stores.sql.columns_of_bodies import PLAIN, decoded
+from receiver.stores.sqlite.bodies import body_files, files_of, opened_files
 from receiver.stores.sqlite.database import DAMAGED_STORE, file_at, file_uri, same_file, translated
-from receiver.stores.sqlite.files import require_store
-from receiver.stores.sqlite.opened_files import OPENED
-from receiver.stores.sqlite.statements.backup import CONTENTS, END_LEASES, HAS_WORKERS, NEWER, NO_WORKERS
-from receiver.stores.sqlite.statements.body_files import HAS_BODY_FILES, RENUMBER, SOME_PLACES, TAKE_IN
-from receiver.stores.sqlite.synced import sync_file, sync_folder
-from receiver.stores.sqlite.unfinished import unfinished
+from receiver.stores.sqlite.files import require_store, unfinished
+from receiver.stores.sqlite.statements.log import HAS_BODY_FILES, RENUMBER, SOME_PLACES, TAKE_IN
+from receiver.stores.sqlite.statements.upkeep import CONTENTS, END_LEASES, HAS_WORKERS, NEWER, NO_WORKERS
+from receiver.stores.sqlite.system_files import OPENED, require_no_companion, sync_file, sync_folder
 from receiver.stores.sqlite.write_ahead_log import index_path, log_facts, log_path, real_path
 
 _PAGES = 256

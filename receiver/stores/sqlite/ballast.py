@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from receiver.core.log_lines import event_log
-from receiver.core.sizes import shown_size
 from receiver.core.types import Tell
+from receiver.core.units import shown_size
+from receiver.runtime.log_lines import event_log
 
 log = event_log(__name__)
 

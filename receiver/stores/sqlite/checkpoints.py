@@ -7,16 +7,58 @@ a connection of its own does it in the background, while commits go on.
 import asyncio
 import sqlite3
 import threading
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Self
 
-from receiver.core.log_lines import event_log
 from receiver.errors import StoreError, StoreRefused
-from receiver.stores.sqlite.checkpoint_turn import CheckpointTurn
+from receiver.runtime.log_lines import event_log
 from receiver.stores.sqlite.database import Database, file_at
+from receiver.stores.sqlite.locks import LockFile
+
+# FOLDED: Which process moves the write-ahead log in the background.
+_BYTE = 2**56
+"""Behind the bytes of the workers."""
+
+
+class CheckpointTurn:
+    """It is the turn of one process that appends deliveries. While there is none, it is everybody's turn.
+
+    SQLite before 3.51.3 can lose commits when a checkpoint of one process follows that of another which has moved
+    everything (SQLite manual, Write-Ahead Logging, "The WAL-Reset Bug"). One process alone knows when it has moved
+    everything. A worker may be blocked by a handler, so it does not take the turn for itself.
+    """
+
+    def __init__(self, database: Path) -> None:
+        self._locks = LockFile(database)
+        self._appending = 0
+
+    @contextmanager
+    def appending(self) -> Iterator[None]:
+        """Take the turn within the block, as soon as no other process has it."""
+        self._appending += 1
+        try:
+            yield
+        finally:
+            self._appending -= 1
+            if self._appending == 0:
+                self._locks.close()
+
+    def is_mine(self) -> bool:
+        """Tell whether to move the log now. It is better to do so twice than never, where locks do not work."""
+        if not LockFile.works:
+            return True
+        try:
+            return self._locks.take(_BYTE) if self._appending else not self._locks.is_taken(_BYTE)
+        except StoreError:
+            return True
+
+    def close(self) -> None:
+        """Release what is open. It is opened again when it is needed."""
+        self._locks.close()
+
 
 log = event_log(__name__)
 

@@ -12,10 +12,9 @@ from typing import Self, TypeVar
 from urllib.parse import quote
 
 from receiver.errors import StoreError, StoreRefused
-from receiver.stores.sql.connection import NoNumber
-from receiver.stores.sql.thread import ConnectionThread
-from receiver.stores.sqlite import body_files, delivery_keys
-from receiver.stores.sqlite.opened_files import OPENED
+from receiver.stores.sql.connection import ConnectionThread, NoNumber
+from receiver.stores.sqlite import bodies, delivery_keys
+from receiver.stores.sqlite.system_files import OPENED
 
 T = TypeVar("T")
 
@@ -152,7 +151,7 @@ def _connect(path: Path, setup: str, *, read_only: bool) -> sqlite3.Connection:
     )
     try:
         delivery_keys.add_functions(connection)
-        body_files.add_functions(connection, path)
+        bodies.add_functions(connection, path)
         connection.executescript(setup)
         if not read_only and not os.access(path, os.W_OK):
             raise StoreRefused(f"the database {path} is read-only for this user")

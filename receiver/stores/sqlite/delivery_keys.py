@@ -15,8 +15,8 @@ from itertools import islice
 
 from receiver.core.types import DeliveryKey
 from receiver.stores.sql.connection import NoNumber
-from receiver.stores.sql.inserting import insert_by_powers
-from receiver.stores.sqlite.statements import delivery_keys as statements
+from receiver.stores.sql.dialect import insert_by_powers
+from receiver.stores.sqlite.statements import log as statements
 
 _GATHERED = 65_536
 """Keys that gather before they are moved. Two thirds as many come in meanwhile: about 12 MB of memory for UUIDs."""

@@ -7,42 +7,26 @@ from contextlib import contextmanager
 
 from receiver.core.clock import to_micros
 from receiver.core.deliveries import Delivery
-from receiver.core.search import Phrase
+from receiver.core.subjects import Phrase
 from receiver.core.types import HandlerName
 from receiver.errors import ConfigurationError, NoSearchIndex
-from receiver.stores.sql.compression import PLAIN
+from receiver.stores.sql.columns_of_bodies import PLAIN, headers_text
 from receiver.stores.sql.connection import SqlConnection, number
-from receiver.stores.sql.headers import headers_text
-from receiver.stores.sql.inserting import insert
-from receiver.stores.sql.locks import NoLocks
+from receiver.stores.sql.dialect import NoLocks, insert
 from receiver.stores.sql.statements.reads import Reads
 from receiver.stores.sql.work_rows import NewRow
 from receiver.stores.sql.writes import Writes
-from receiver.stores.sqlite.statements import (
-    body_files,
-    claims,
-    controls,
-    delivery_keys,
-    holds,
-    leases,
-    maintenance,
-    moments,
-    once_keys,
-    routing,
-    search,
-    settling,
-    workers,
-)
+from receiver.stores.sqlite.statements import log, upkeep, work
 from receiver.stores.sqlite.statements.log import HAS_DELIVERY, INSERT_DELIVERY, insert_bodies
 
 
 class SqliteDialect:
     """A Dialect. Arrays travel as JSON."""
 
-    body = body_files.BODY
-    whole_bodies = body_files.WHOLE
-    has_key = delivery_keys.HAS_KEY
-    keys_from = delivery_keys.KEYS_FROM
+    body = log.BODY
+    whole_bodies = log.WHOLE
+    has_key = log.HAS_KEY
+    keys_from = log.KEYS_FROM
     words_seq = "s.rowid"
     words_match = "s.words MATCH :text"
 
@@ -101,14 +85,14 @@ class SqliteDialect:
 
     def require_index(self, connection: SqlConnection) -> None:
         """Raise an error if there is no index of words, or SQLite cannot read it."""
-        if not number(connection, search.EXISTS, {}):
+        if not number(connection, upkeep.EXISTS, {}):
             raise NoSearchIndex
         require_module(connection)
 
 
 def require_module(connection: SqlConnection) -> None:
     """Raise ConfigurationError where SQLite has no full text search."""
-    if not number(connection, search.HAS_MODULE, {}):
+    if not number(connection, upkeep.HAS_MODULE, {}):
         raise ConfigurationError(
             f"the SQLite of this Python ({sqlite3.sqlite_version}) has no full text search (FTS5): use another "
             "Python, or leave RECEIVER_SEARCH off"
@@ -131,7 +115,7 @@ def insert_new_work(
 
     Items of one handler in the same state are one statement, wherever they are among the others.
     """
-    first = number(connection, routing.LAST_WORK_ID, {}) + 1
+    first = number(connection, work.LAST_WORK_ID, {}) + 1
     alike: dict[tuple[HandlerName, int, int, str], dict[int, object]] = {}
     for work_id, (seq, handler, lane, heads_lane, started, state) in enumerate(rows, first):
         items = alike.setdefault((handler, heads_lane, started, state), {})
@@ -162,19 +146,19 @@ def insert_delivery(connection: SqlConnection, delivery: Delivery) -> int | None
 
 WRITES = Writes(
     DIALECT,
-    moments=moments,
-    routing=routing,
+    moments=work,
+    routing=work,
     insert=insert,
     insert_with_ids=insert_with_ids,
     insert_new=insert_new_work,
     insert_delivery=insert_delivery,
     locks=NoLocks(),
-    claims=claims,
-    leases=leases,
-    settling=settling,
-    holds=holds,
-    once_keys=once_keys,
-    controls=controls,
-    pruning=maintenance,
-    workers=workers,
+    claims=work,
+    leases=work,
+    settling=work,
+    holds=work,
+    once_keys=work,
+    controls=work,
+    pruning=upkeep,
+    workers=work,
 )

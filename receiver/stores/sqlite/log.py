@@ -6,23 +6,60 @@ from functools import partial
 from pathlib import Path
 
 from receiver.core.clock import to_micros
-from receiver.core.deliveries import Delivery, Receipt
-from receiver.core.grouped_log import GroupedLog
+from receiver.core.deliveries import Delivery, Quarantined, Receipt, conflict
 from receiver.core.ports.log import LogItem, Probe, Write
-from receiver.core.quarantine import Quarantined, conflict
 from receiver.core.types import AppendOutcome, DeliveryKey
 from receiver.errors import StoreError, StoreRefused
-from receiver.stores.sql.compression import BESIDE, PLAIN, decoded
-from receiver.stores.sql.headers import headers_text
-from receiver.stores.sql.inserting import insert_by_powers
-from receiver.stores.sqlite.body_files import is_long
-from receiver.stores.sqlite.body_writer import BodyWriter
+from receiver.stores.grouped_log import GroupedLog
+from receiver.stores.sql.columns_of_bodies import BESIDE, PLAIN, decoded, headers_text
+from receiver.stores.sql.connection import number
+from receiver.stores.sql.dialect import insert_by_powers
+from receiver.stores.sql.statements.columns import SUMMED
+from receiver.stores.sql.statements.job_rows import COUNT_NEXT
+from receiver.stores.sqlite.bodies import BodyWriter, is_long
 from receiver.stores.sqlite.database import Database, file_at, same_file, translated
 from receiver.stores.sqlite.delivery_keys import DeliveryKeys, is_hash
-from receiver.stores.sqlite.job_rows import JobRows
 from receiver.stores.sqlite.statements import log as statements
-from receiver.stores.sqlite.statements.body_files import TAKE_IN
+from receiver.stores.sqlite.statements.log import TAKE_IN
 from receiver.stores.sqlite.write_ahead_log import log_path
+
+# FOLDED: One row for each job, so that listings find jobs without their deliveries, and one for each minute of
+# arrivals. // The transactions that store deliveries keep the rows, some hundred deliveries at a time: the rows of
+# a job with many pages then change once for many of them. What lies behind the mark `summed` is read from the
+# deliveries.
+BEHIND = 256
+"""Deliveries that gather before the rows of their jobs change."""
+_MOST = 1_024
+"""Deliveries that one transaction takes. Acks wait for it."""
+
+
+class JobRows:
+    """Keeps the rows inside the transactions of one connection that store deliveries."""
+
+    def __init__(self) -> None:
+        self._summed = 0  # too high after an error, so that the rows follow a little later
+
+    def follow(self, connection: sqlite3.Connection, last_seq: int) -> None:
+        """Bring the rows up to a delivery that is stored, or nearer to it, when it is time."""
+        if last_seq - self._summed < BEHIND:
+            return
+        self._summed = number(connection, SUMMED, {})  # another process may have moved it
+        if last_seq - self._summed < BEHIND:
+            return
+        bounds = {"after": self._summed, "through": min(last_seq, self._summed + _MOST)}
+        for statement in (statements.REMOVE_OF_NEXT, statements.ADD_NEXT, statements.ADVANCE_SUMMED):
+            connection.execute(statement, bounds)
+        _count_arrivals(connection, bounds)
+        self._summed = bounds["through"]
+
+
+def _count_arrivals(connection: sqlite3.Connection, bounds: dict[str, int]) -> None:
+    first, last, count = connection.execute(statements.SPAN_OF_NEXT, bounds).fetchone()
+    if count and first == last:
+        connection.execute(statements.ADD_TO_MINUTE, (first, count))
+    else:
+        connection.execute(COUNT_NEXT, bounds)
+
 
 MAX_ITEMS = 512
 """Deliveries in one transaction. Their parameters stay far below SQLite's limit of 32,766."""

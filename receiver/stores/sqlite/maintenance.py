@@ -6,18 +6,17 @@ from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
-from receiver.core.batching import BatchSize
-from receiver.core.retention import Step
-from receiver.stores.sql.compression import BESIDE, DEFLATED, MIN_BYTES, PLAIN, decoded, deflated
+from receiver.core.activity import Step
+from receiver.core.batches import BatchSize
+from receiver.stores.sql.columns_of_bodies import BESIDE, DEFLATED, MIN_BYTES, PLAIN, decoded, deflated
 from receiver.stores.sql.connection import number
 from receiver.stores.sql.maintenance import MAX_BYTES, SCAN_LIMIT, SqlMaintenance
 from receiver.stores.sql.statements.columns import ROUTED
-from receiver.stores.sqlite.body_files import body_files
+from receiver.stores.sqlite.bodies import UnusedFiles, body_files
 from receiver.stores.sqlite.database import Database
 from receiver.stores.sqlite.dialect import READS, WRITES
-from receiver.stores.sqlite.search import restore
-from receiver.stores.sqlite.statements import maintenance as statements
-from receiver.stores.sqlite.unused_files import UnusedFiles
+from receiver.stores.sqlite.reports import restore
+from receiver.stores.sqlite.statements import upkeep as statements
 
 _UNUSED_PAGES = "PRAGMA freelist_count"
 _INCREMENTAL = 2

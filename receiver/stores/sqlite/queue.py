@@ -5,15 +5,15 @@ import sqlite3
 from collections.abc import Sequence
 from datetime import datetime
 
+from receiver.core.activity import WorkerSign
 from receiver.core.clock import to_micros
 from receiver.core.types import WorkerId
-from receiver.core.workers import WorkerSign
-from receiver.stores.sql.marks import set_mark
+from receiver.stores.sql.copying import set_mark
 from receiver.stores.sql.queue import SqlQueue
 from receiver.stores.sqlite.database import Database, data_version
 from receiver.stores.sqlite.dialect import WRITES
-from receiver.stores.sqlite.living_workers import UNSURE, LivingWorkers, is_fresh
-from receiver.stores.sqlite.statements import leases
+from receiver.stores.sqlite.locks import UNSURE, LivingWorkers, is_fresh
+from receiver.stores.sqlite.statements.work import LEASE_HOLDERS, LOCKS_FILE
 
 _POLL_SECONDS = 0.02
 
@@ -49,7 +49,7 @@ class SqliteQueue(SqlQueue):
             return []
         if await self._has_new_file(steady):
             return []
-        holders = await self.database.call(lambda connection: connection.execute(leases.HOLDERS).fetchall())
+        holders = await self.database.call(lambda connection: connection.execute(LEASE_HOLDERS).fetchall())
         dead = [holder for (holder,) in holders if holder != worker and self._living.is_dead(holder)]
         for one in dead:
             await self.expire_leases_of(one, now=steady)
@@ -67,7 +67,7 @@ class SqliteQueue(SqlQueue):
             return False
 
         def work(connection: sqlite3.Connection) -> int | None:
-            known, since = connection.execute(leases.LOCKS_FILE).fetchone()
+            known, since = connection.execute(LOCKS_FILE).fetchone()
             if known == file:
                 return None if since is None else int(since)
             with self.database.transaction(connection):

@@ -1,27 +1,102 @@
 """The readers' side of a SQLite store."""
 
 import asyncio
+import json
 import shutil
 import sqlite3
 from collections.abc import Collection, Iterable, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-from receiver.core.clock import SystemClock, to_micros
-from receiver.core.search import SearchReach
+from receiver.core.activity import WorkerReport
+from receiver.core.batches import BatchSize
+from receiver.core.clock import SystemClock, from_micros, to_micros
+from receiver.core.subjects import SearchReach, Texts, texts_of
 from receiver.core.types import WorkerId
 from receiver.core.work import StoreFacts
-from receiver.core.workers import WorkerReport
 from receiver.errors import StoreError
-from receiver.stores.sql.narrowing import SCAN_LIMIT
+from receiver.stores.sql.connection import number
+from receiver.stores.sql.listings import SCAN_LIMIT
 from receiver.stores.sql.reports import SqlReports
-from receiver.stores.sqlite.body_files import body_files
+from receiver.stores.sql.rows import stored_texts
+from receiver.stores.sql.statements.columns import INDEXED_TO
+from receiver.stores.sqlite.bodies import body_files
 from receiver.stores.sqlite.database import Database, data_version, file_at, same_file
-from receiver.stores.sqlite.dialect import READS
-from receiver.stores.sqlite.living_workers import LivingWorkers, is_fresh
-from receiver.stores.sqlite.search import reach
-from receiver.stores.sqlite.statements import leases
+from receiver.stores.sqlite.dialect import READS, require_module
+from receiver.stores.sqlite.locks import LivingWorkers, is_fresh
+from receiver.stores.sqlite.statements import upkeep as statements
+from receiver.stores.sqlite.statements import work
 from receiver.stores.sqlite.write_ahead_log import log_path
+
+
+# FOLDED: Fill the index of words, which is SQLite's own full text search (FTS5).
+class SqliteSearch:
+    """A SearchIndex. Its commits are not synced: the mark for its progress is in the same database."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    async def make(self) -> None:
+        """Make the index if there is none. Raises ConfigurationError where SQLite has no full text search."""
+
+        def write(connection: sqlite3.Connection) -> None:
+            require_module(connection)
+            with self.database.transaction(connection):
+                connection.execute(statements.CREATE)
+                connection.execute(statements.FORGET)
+
+        await self.database.call(write)
+
+    async def index(self, *, limit: int, max_bytes: int) -> int:
+        """Index the next deliveries, and return how many there were."""
+
+        def write(connection: sqlite3.Connection) -> int:
+            after = number(connection, INDEXED_TO, {})
+            rows = _read(connection, after, limit, max_bytes)
+            if not rows:
+                return 0
+            with self.database.transaction(connection):
+                if connection.execute(statements.ADVANCE_INDEXED, (rows[-1][0], after)).rowcount:
+                    connection.execute(statements.INSERT_WORDS, (_as_json(rows),))
+            return len(rows)
+
+        return await self.database.call(write)
+
+
+def reach(connection: sqlite3.Connection) -> SearchReach | None:
+    """Return how far the index reaches, None without one."""
+    if not connection.execute(statements.EXISTS).fetchone()[0]:
+        return None
+    behind, through = connection.execute(statements.BEHIND).fetchone()
+    return SearchReach(behind, None if through is None else from_micros(through))
+
+
+def restore(connection: sqlite3.Connection, seq: int, body: bytes) -> None:
+    """Index a delivery whose body was restored, inside a transaction of the caller. Do nothing without an index.
+
+    A delivery that the index has not reached yet is indexed too: the index may be at this place just now.
+    """
+    if connection.execute(statements.EXISTS).fetchone()[0]:
+        connection.execute(statements.INSERT_WORDS, (_as_json([(seq, texts_of(body))]),))
+
+
+def _as_json(rows: Sequence[tuple[int, Texts]]) -> str:
+    return json.dumps([(seq, one.url, one.title, one.error) for seq, one in rows if one != Texts()])
+
+
+def _read(connection: sqlite3.Connection, after: int, limit: int, max_bytes: int) -> list[tuple[int, Texts]]:
+    """Read the words of the next bodies, at least of one if there is one."""
+    rows: list[tuple[int, Texts]] = []
+    taken = BatchSize(limit, max_bytes)
+    with closing(connection.execute(statements.UNINDEXED, (after, limit))) as cursor:
+        for seq, body, coding in cursor:
+            rows.append((seq, stored_texts(seq, body, coding)))
+            taken.add(len(body))
+            if taken.is_full:
+                break
+    return rows
+
 
 _POLL_SECONDS = 0.1
 """People read what comes of it."""
@@ -63,7 +138,7 @@ class SqliteReports(SqlReports):
         """Return those that are certainly dead."""
         try:
             file = self._living.file_identity()
-            known, since = connection.execute(leases.LOCKS_FILE).fetchone()
+            known, since = connection.execute(work.LOCKS_FILE).fetchone()
             # In another file than the workers have noted, and at first in a new one, locks may be missing.
             if file is None or file != known or is_fresh(since, to_micros(SystemClock().steady())):
                 return ()

@@ -9,29 +9,22 @@ from typing import TYPE_CHECKING
 
 from receiver.core.clock import Clock
 from receiver.core.ports.log import WritableLog
-from receiver.core.schema import Schema
-from receiver.core.types import Tell
+from receiver.core.types import Schema, Tell
 from receiver.errors import StoreError, StoreRefused
 from receiver.stores.sqlite.ballast import Ballast
-from receiver.stores.sqlite.body_files import missing_files
-from receiver.stores.sqlite.body_writer import body_writer
-from receiver.stores.sqlite.checkpoint_turn import CheckpointTurn
-from receiver.stores.sqlite.checkpoints import MAX_LOG_BYTES, Checkpointer
+from receiver.stores.sqlite.bodies import UnusedFiles, body_writer, missing_files
+from receiver.stores.sqlite.checkpoints import MAX_LOG_BYTES, Checkpointer, CheckpointTurn
 from receiver.stores.sqlite.database import LOCK_PATIENCE, Database
-from receiver.stores.sqlite.files import database_path, exists, prepare, schema
+from receiver.stores.sqlite.files import database_path, exists, prepare, require_marks, schema
 from receiver.stores.sqlite.health import health_notes
-from receiver.stores.sqlite.living_workers import LivingWorkers
+from receiver.stores.sqlite.locks import LivingWorkers
 from receiver.stores.sqlite.log import SqliteLog
-from receiver.stores.sqlite.marks import require_marks
-from receiver.stores.sqlite.unused_files import UnusedFiles
 from receiver.stores.sqlite.write_ahead_log import log_path
 
 if TYPE_CHECKING:  # each face but the log is loaded when it is opened: a process that writes needs no other
-    from receiver.core.ports.controls import Controls
-    from receiver.core.ports.maintenance import Maintenance
     from receiver.core.ports.queue import WorkQueue
     from receiver.core.ports.reports import Reports
-    from receiver.core.ports.search import SearchIndex
+    from receiver.core.ports.store import Controls, Maintenance, SearchIndex
 
 _ANY = "PRAGMA cache_size = -16000;"
 # To sort a million rows, SQLite takes as much memory as they need, unless it may use a file.
@@ -128,7 +121,7 @@ class SqliteStore:
     @asynccontextmanager
     async def search(self) -> "AsyncIterator[SearchIndex]":
         """Open for indexing; creates the file if there is none."""
-        from receiver.stores.sqlite.search import SqliteSearch
+        from receiver.stores.sqlite.reports import SqliteSearch
 
         async with self._writer(_UNSYNCED, create=True) as database:
             index = SqliteSearch(database)

@@ -11,11 +11,11 @@ from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import cast
 
-from receiver.core.event_loop import run
-from receiver.core.log_lines import event_log
-from receiver.core.logs import configure_logs, log_crashes
 from receiver.core.ports.log import WritableLog, Write
 from receiver.errors import ConfigurationError, StoreError
+from receiver.runtime.event_loop import run
+from receiver.runtime.log_lines import event_log
+from receiver.runtime.logs import configure_logs, log_crashes
 from receiver.stores import open_store
 from receiver.stores.writer_process.messages import FrameSocket, LogBatch, Message, Opened, WriterFailed, Written
 

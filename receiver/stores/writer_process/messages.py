@@ -13,11 +13,10 @@ from typing import cast
 
 import msgspec
 
-from receiver.core.deliveries import Delivery, Receipt
-from receiver.core.log_lines import event_log
+from receiver.core.deliveries import Delivery, Quarantined, Receipt
 from receiver.core.ports.log import LogItem, Probe
-from receiver.core.quarantine import Quarantined
 from receiver.core.types import AppendOutcome
+from receiver.runtime.log_lines import event_log
 
 log = event_log(__name__)
 

@@ -3,24 +3,20 @@
 import asyncio
 import signal
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, TypeVar
 
 from receiver.core.deliveries import Receipt
-from receiver.core.log_lines import event_log
-from receiver.core.ports.log import LogItem
-from receiver.core.process_ends import end_of
+from receiver.core.ports.log import DeliveryLog, LogItem
 from receiver.errors import ConfigurationError, StoreError, StoreRefused
-from receiver.stores.writer_process.messages import (
-    Frames,
-    Message,
-    WriterFailed,
-    Written,
-    batch_of,
-    results_of,
-)
-from receiver.stores.writer_process.starting import END_SECONDS, StartedWriter, start_writer
+from receiver.runtime.log_lines import event_log
+from receiver.runtime.processes import end_of
+from receiver.stores import open_store
+from receiver.stores.grouped_log import GroupedLog
+from receiver.stores.writer_process.messages import Frames, Message, WriterFailed, Written, batch_of, results_of
+from receiver.stores.writer_process.starting import END_SECONDS, StartedWriter, start_writer, writer_command
 
 log = event_log(__name__)
 
@@ -224,3 +220,38 @@ def _receipts(items: Sequence[LogItem], answer: Message) -> list[Receipt | None]
     if not isinstance(answer, Written):
         raise TypeError(f"not an answer to a batch: {answer!r}")
     return results_of(items, answer)
+
+
+# FOLDED: The log of a web process whose writes another process makes.
+_AT_ONCE = 2
+"""While the writer syncs one batch, the next one is on its way to it already."""
+PART = 32
+"""So many of the deliveries of one turn go to the writer before the turn ends, so that both processes work. The
+senders of one batch come back together: without this, one process would wait for the other. While it writes, fewer
+wait for more: beside a worker that is worth 8 % of the acks at 1 KB."""
+MAX_ITEMS = 512 // _AT_ONCE
+"""Deliveries in one batch."""
+MAX_BYTES = 8 * 1024 * 1024 // _AT_ONCE
+"""Bytes in one batch, so that small deliveries do not wait for many large ones."""
+
+
+@asynccontextmanager
+async def open_writer_process(
+    store: str, *, log_level: str, json_logs: bool, started: StartedWriter | None = None
+) -> AsyncIterator[DeliveryLog]:
+    """Open the store at this address for appending, in another process that ends with the block.
+
+    It is the one that was `started` for this, by the same command, or a new one.
+    Raises what opening the store raises. A process that dies is started again; a batch that it had fails with
+    StoreError, as nobody knows whether it was kept. One that hangs is killed at the end.
+    """
+    command = writer_command(store, log_level=log_level, json_logs=json_logs)
+    writer = WriterProcess(command, open_store(store).exists, started)
+    await writer.start()
+    appending = GroupedLog(
+        writer.write, max_items=MAX_ITEMS, max_bytes=MAX_BYTES, at_once=_AT_ONCE, part=PART, look=writer.look
+    )
+    try:
+        yield appending
+    finally:
+        await writer.stop(after=appending.aclose())

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
-from receiver.core.process_groups import leave_terminal
 from receiver.errors import StoreError
+from receiver.runtime.processes import leave_terminal
 
 END_SECONDS = 5.0
 """How long a process may take to write what it has, and then to close the store."""

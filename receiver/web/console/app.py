@@ -24,21 +24,15 @@ from receiver.errors import (
     UnknownRequest,
     UnknownWork,
 )
-from receiver.web.console.access import StoreAccess
-from receiver.web.console.action_runs import ActionRuns, TooManyActions
-from receiver.web.console.activity import read_activity
-from receiver.web.console.background_reports import BackgroundReport
-from receiver.web.console.changes import StoreChanges
-from receiver.web.console.drift_counts import count_drift
+from receiver.web.console.actions import ActionRuns, TooManyActions
 from receiver.web.console.filters import EXAMINED, WrongFilter
-from receiver.web.console.gate import Gate
+from receiver.web.console.gate import Gate, Sessions
 from receiver.web.console.job_results import JobComparisons
-from receiver.web.console.monitor_checks import read_checks
 from receiver.web.console.pages import all_routes
 from receiver.web.console.parts import ConsoleOptions, ConsoleParts
 from receiver.web.console.rendering import PageRenderer
-from receiver.web.console.sessions import Sessions
-from receiver.web.console.slow_work import SlowWork
+from receiver.web.console.reports import BackgroundReport, SlowWork, count_drift, read_activity, read_checks
+from receiver.web.console.store import StoreAccess, StoreChanges
 
 
 class ConsoleApp:

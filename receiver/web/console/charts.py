@@ -8,7 +8,7 @@ from markupsafe import Markup
 from receiver.core.deliveries import DeliverySummary
 from receiver.core.jobs import ends_job, is_page
 from receiver.core.text import escape_controls
-from receiver.web.console.segments import segment
+from receiver.web.console.filters import segment
 
 _WIDTH, _HEIGHT = 720, 96
 _LEFT = 4

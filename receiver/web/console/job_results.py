@@ -8,15 +8,15 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from receiver.core.bulk import Imported
+from receiver.core.choosing import reason_of
 from receiver.core.clock import Clock
-from receiver.core.log_lines import event_log
-from receiver.core.ports.controls import Controls
 from receiver.core.ports.reports import DeliveryReader, Reports
-from receiver.core.recording import reason_of
+from receiver.core.ports.store import Controls
 from receiver.core.types import AppendOutcome, Origin
 from receiver.errors import ReceiverError
-from receiver.web.console.access import StoreAccess
-from receiver.web.console.action_runs import ActionRun
+from receiver.runtime.log_lines import event_log
+from receiver.web.console.actions import ActionRun
+from receiver.web.console.store import StoreAccess
 
 log = event_log(__name__)
 

@@ -10,19 +10,13 @@ from starlette.routing import Route
 from receiver.core.attention import AttentionLimits
 from receiver.core.clock import Clock
 from receiver.core.work import HandlerReport
-from receiver.web.console.access import StoreAccess
-from receiver.web.console.action_runs import ActionRuns
-from receiver.web.console.activity import ShownActivity
-from receiver.web.console.background_reports import BackgroundReport
-from receiver.web.console.changes import StoreChanges
-from receiver.web.console.drift_counts import CountedDrift
+from receiver.web.console.actions import ActionRuns
 from receiver.web.console.filters import Query
-from receiver.web.console.gate import scope_root
+from receiver.web.console.gate import Sessions, scope_root
 from receiver.web.console.job_results import JobComparisons, ResultSource
-from receiver.web.console.monitor_checks import ShownCheck
 from receiver.web.console.rendering import PageRenderer
-from receiver.web.console.sessions import Sessions
-from receiver.web.console.slow_work import SlowWork
+from receiver.web.console.reports import BackgroundReport, CountedDrift, ShownActivity, ShownCheck, SlowWork
+from receiver.web.console.store import StoreAccess, StoreChanges
 
 Page = Callable[[Request], Awaitable[Response]]
 

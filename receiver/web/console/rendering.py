@@ -7,15 +7,17 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markdown_it import MarkdownIt
+from markdown_it.token import Token
 from markupsafe import Markup, escape
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from receiver.core.clock import Clock, iso
-from receiver.core.sizes import shown_size
-from receiver.core.text import counted, escape_controls, literal, short_id, short_job_id, shortened
+from receiver.core.guide import read_topic, topic_link
+from receiver.core.text import anchor_of, counted, escape_controls, literal, short_id, short_job_id, shortened
+from receiver.core.units import shown_size
+from receiver.web.console.filters import segment
 from receiver.web.console.gate import path_inside, scope_root
-from receiver.web.console.segments import segment
 
 _MILLISECOND, _MINUTE, _HOUR, _DAY = 0.001, 60, 3_600, 86_400
 _LEAST_BOUND = timedelta(milliseconds=1)
@@ -223,3 +225,25 @@ def _duration(length: timedelta | None) -> str:
     days, hours = divmod(hours, 24)
     parts = [f"{days} d" * bool(days), f"{hours} h" * bool(hours), f"{minutes} min" * bool(minutes)]
     return " ".join(part for part in (*parts, f"{rest} s" * (not days and not hours and bool(rest))) if part)
+
+
+# FOLDED: A topic of the guide as HTML: its headings can be linked, and links between topics stay in the console.
+_HEADINGS = ("h2", "h3")
+
+
+def topic_html(name: str, root: str) -> Markup:
+    """Return a topic for a console below `root`. It may import much: call it in a thread."""
+    tokens = MARKDOWN.parse(read_topic(name))
+    for at, token in enumerate(tokens):
+        if token.type == "heading_open":
+            token.attrSet("id", anchor_of(tokens[at + 1].content))
+        for child in token.children or ():
+            if child.type == "link_open":
+                _lead_inside(child, root)
+    return clean_html(MARKDOWN.renderer.render(tokens, MARKDOWN.options, {}), with_id=_HEADINGS)
+
+
+def _lead_inside(link: Token, root: str) -> None:
+    target = topic_link(str(link.attrGet("href")))
+    if target is not None:
+        link.attrSet("href", f"{root}/guide/{target.topic}" + (f"#{target.anchor}" if target.anchor else ""))

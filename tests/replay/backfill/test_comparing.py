@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from receiver.core.activity import PruneRule
 from receiver.core.claims import Lease
-from receiver.core.retention import PruneRule
 from receiver.core.types import AppendOutcome, Origin, WorkerId
 from receiver.errors import NotComparable, NotFound, NotOver, ServerError, UnexpectedAnswer
 from receiver.events import CrawlPage, parse_event

@@ -32,12 +32,7 @@ EVERYTHING = {
 def calls(firecrawl: Any) -> list[Callable[[], Any]]:
     """Return one call for each request that is compared, in the order of the test."""
     from firecrawl.v1.client import V1ChangeTrackingOptions, V1JsonConfig, V1LocationConfig, V1WaitAction
-    from firecrawl.v2.types import (
-        AgentWebhookConfig,
-        ScrapeOptions,
-        WaitAction,
-        WebhookConfig,
-    )
+    from firecrawl.v2.types import AgentWebhookConfig, ScrapeOptions, WaitAction, WebhookConfig
 
     webhook = WebhookConfig(url=HOOK, headers={"X-Token": "t"}, metadata={"a": "b"}, events=["page", "completed"])
     monitor = {

@@ -8,14 +8,7 @@ import httpx
 import pytest
 
 from receiver.errors import ConfigurationError
-from receiver.requests import (
-    CrawlRequest,
-    JsonFormat,
-    JsonOptions,
-    ScrapeOptions,
-    ScrapeRequest,
-    WaitAction,
-)
+from receiver.requests import CrawlRequest, JsonFormat, JsonOptions, ScrapeOptions, ScrapeRequest, WaitAction
 from receiver.service.client import AsyncClient, Client
 from receiver.service.client import jobs as job_calls
 from receiver.service.client import scrapes as scrape_calls

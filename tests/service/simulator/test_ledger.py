@@ -2,9 +2,8 @@
 
 import pytest
 
-from receiver.core.deliveries import Delivery
+from receiver.core.deliveries import Delivery, Quarantined
 from receiver.core.envelope import read_envelope
-from receiver.core.quarantine import Quarantined
 from receiver.service.schedule import State
 from receiver.service.simulator.endpoint import ResponseKind
 from receiver.service.simulator.faults import FaultKind, SimulatedRequest

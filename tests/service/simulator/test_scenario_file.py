@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from receiver.core.durations import in_words, parse_duration
+from receiver.core.units import in_words, parse_duration
 from receiver.errors import ConfigurationError
 from receiver.service.schedule import SERVICE
 from receiver.service.simulator.scenario import (

@@ -4,7 +4,7 @@ import psycopg
 import pytest
 
 from receiver.errors import StoreError, StoreRefused
-from receiver.stores.postgres.errors import translated
+from receiver.stores.postgres.database import translated
 
 CONNECTING = 'connection failed: connection to server at "127.0.0.1", port 5432 failed: '
 

@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
+from receiver.core.activity import PruneRule
 from receiver.core.claims import ClaimLimits, HandlerClaim, Lease
-from receiver.core.quarantine import Quarantined, QuarantineFilter
-from receiver.core.retention import PruneRule
+from receiver.core.deliveries import Quarantined, QuarantineFilter
 from receiver.core.types import AppendOutcome, DeliveryKey, DeliveryState
 from receiver.core.work import NewWork
 from receiver.errors import StoreError, UnknownRequest
 from receiver.stores.postgres import controls as postgres_controls
-from receiver.stores.postgres.controls import PostgresControls
+from receiver.stores.postgres.controls import PostgresControls, PostgresMaintenance
 from receiver.stores.postgres.dialect import (
     DIALECT,
     READS,
@@ -31,54 +31,30 @@ from receiver.stores.postgres.dialect import (
     insert_new_work,
     insert_with_ids,
 )
-from receiver.stores.postgres.maintenance import PostgresMaintenance
-from receiver.stores.postgres.statements import (
-    claims,
-    controls,
-    holds,
-    leases,
-    maintenance,
-    moments,
-    once_keys,
-    routing,
-    settling,
-    workers,
-)
+from receiver.stores.postgres.statements import upkeep
+from receiver.stores.postgres.statements import work as work_statements
 from receiver.stores.postgres.store import PostgresStore
 from receiver.stores.sql.controls import SqlControls
 from receiver.stores.sql.maintenance import SqlMaintenance
 from receiver.stores.sql.writes import Writes
 from tests.doubles import NOON, appended, delivery, soon
-from tests.stores.opened import (
-    AFTER,
-    DAY,
-    DEAD,
-    EVERYTHING,
-    LEASE,
-    MUCH,
-    ONE,
-    RUNNING,
-    WAITING,
-    A,
-    B,
-    ended,
-)
+from tests.stores.opened import AFTER, DAY, DEAD, EVERYTHING, LEASE, MUCH, ONE, RUNNING, WAITING, A, B, ended
 from tests.stores.outside import PostgresTables
 from tests.stores.postgres.gate import Gate
 from tests.stores.postgres.test_concurrency import UNLOCKED
 from tests.stores.postgres.test_concurrency import workers as workers_of
 
 STATEMENTS: Mapping[str, Any] = {
-    "moments": moments,
-    "routing": routing,
-    "claims": claims,
-    "leases": leases,
-    "settling": settling,
-    "holds": holds,
-    "once_keys": once_keys,
-    "controls": controls,
-    "pruning": maintenance,
-    "workers": workers,
+    "moments": work_statements,
+    "routing": work_statements,
+    "claims": work_statements,
+    "leases": work_statements,
+    "settling": work_statements,
+    "holds": work_statements,
+    "once_keys": work_statements,
+    "controls": work_statements,
+    "pruning": upkeep,
+    "workers": work_statements,
 }
 
 
@@ -168,7 +144,7 @@ async def test_a_batch_that_a_failover_has_lost_is_not_routed(gate: Gate) -> Non
 
 async def test_without_a_look_at_the_server_another_delivery_would_be_handled_as_the_lost_one(gate: Gate) -> None:
     """So the test above can fail."""
-    statement = routing.ADVANCE_ROUTED
+    statement = work_statements.ADVANCE_ROUTED
     guard = statement[statement.index("AND CAST(extract") :]
     assert await routed_after_a_loss(gate, without(guard, "ADVANCE_ROUTED")) == ["lost"]
 

@@ -7,15 +7,15 @@ from contextlib import contextmanager
 import psycopg
 import pytest
 
+from receiver.core.activity import PruneRule
 from receiver.core.bulk import Imported
 from receiver.core.claims import Lease
-from receiver.core.retention import PruneRule
 from receiver.core.types import HandlerSwitch, Origin
 from receiver.core.work import NewWork
 from receiver.errors import StoreError
-from receiver.stores.postgres.statements.locks import LOCK_HANDLERS
+from receiver.stores.postgres.connection import Translation
+from receiver.stores.postgres.statements.log import LOCK_HANDLERS
 from receiver.stores.postgres.store import PostgresStore
-from receiver.stores.postgres.translation import Translation
 from tests.doubles import NOON, delivery, soon, turns
 from tests.stores.conftest import open_all
 from tests.stores.opened import AFTER, DAY, MUCH, ONE, SKIPPED, WAITING, A, ended

@@ -8,8 +8,7 @@ from datetime import timedelta
 import pytest
 
 from receiver.core.claims import Lease
-from receiver.stores.postgres.queue import PostgresQueue
-from receiver.stores.postgres.routing_turn import PATIENCE, RoutingTurn
+from receiver.stores.postgres.queue import PATIENCE, PostgresQueue, RoutingTurn
 from receiver.stores.postgres.store import PostgresStore
 from tests.doubles import NOON, appended, delivery, soon
 from tests.stores.opened import AFTER, MUCH, B

@@ -9,9 +9,9 @@ import pytest
 from receiver.core.deliveries import DeliveryFilter
 from receiver.errors import StoreError, StoreRefused
 from receiver.stores.postgres.address import parse_address
+from receiver.stores.postgres.connection import Translation
 from receiver.stores.postgres.schema import newest, prepare
 from receiver.stores.postgres.store import PostgresStore
-from receiver.stores.postgres.translation import Translation
 from tests.doubles import NOON, appended, delivery, soon
 from tests.stores.outside import PostgresTables
 from tests.stores.postgres.gate import Gate

@@ -9,7 +9,7 @@ import pytest
 
 from receiver.core.claims import ClaimLimits
 from receiver.core.clock import VirtualClock
-from receiver.core.quarantine import Quarantined
+from receiver.core.deliveries import Quarantined
 from receiver.core.recorded_actions import NewAction
 from receiver.core.types import HandlerSwitch
 from receiver.core.work import WorkFilter

@@ -5,10 +5,10 @@ from datetime import timedelta
 
 import pytest
 
+from receiver.core.activity import LATE, HandlerLimits, WorkerSign
 from receiver.core.claims import HandlerClaim
 from receiver.core.clock import VirtualClock
 from receiver.core.work import StoreFacts
-from receiver.core.workers import LATE, HandlerLimits, WorkerSign
 from receiver.stores.memory import MemoryStore
 from tests.stores.opened import DEAD, DONE, ONE, TWO, A, Opened, ended
 from tests.web.console.browsing import Browser

@@ -11,7 +11,7 @@ from receiver.core.deliveries import DeliveryFilter
 from receiver.core.envelope import read_envelope
 from receiver.events import parse_event
 from receiver.replay.expressions import compile_expression
-from receiver.web.console.copies import copies_of, quoted
+from receiver.web.console.delivery_content import copies_of, quoted
 from tests.doubles import NOON, body_of, delivery
 from tests.stores.opened import Opened
 

@@ -8,8 +8,7 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from receiver.core.clock import VirtualClock
-from receiver.web.console.gate import MAX_FORM, local_target
-from receiver.web.console.sessions import COOKIE, MAX_TRIES, MAX_TRIES_OF_ALL, SESSION_LENGTH
+from receiver.web.console.gate import COOKIE, MAX_FORM, MAX_TRIES, MAX_TRIES_OF_ALL, SESSION_LENGTH, local_target
 from tests.doubles import ask, event_of
 from tests.stores.opened import DEAD, Opened
 from tests.web.console.browsing import Browser

@@ -11,9 +11,8 @@ import pytest
 from receiver.core.clock import VirtualClock
 from receiver.core.guide import TOPICS
 from receiver.web.console.app import ConsoleApp
-from receiver.web.console.guide_rendering import topic_html
 from receiver.web.console.parts import ConsoleOptions
-from receiver.web.console.rendering import clean_html
+from receiver.web.console.rendering import clean_html, topic_html
 from tests.doubles import NOON
 from tests.web.console.browsing import Browser, links
 

@@ -9,17 +9,16 @@ from typing import Any, Self
 import pytest
 from markupsafe import Markup
 
-from receiver.core.deliveries import DeliveryDetail, DeliverySummary
-from receiver.core.quarantine import Quarantined
+from receiver.core.deliveries import DeliveryDetail, DeliverySummary, Quarantined
 from receiver.core.text import storable
 from receiver.core.types import DeliveryKey, DeliveryState
 from receiver.core.work import NewWork
 from receiver.web.console import charts, rendering
 from receiver.web.console.delivery_content import content_of
-from receiver.web.console.monitor_checks import MAX_CHECK_BODY
 from receiver.web.console.pages import deliveries
 from receiver.web.console.pages.deliveries import MAX_SHOWN_WORK
 from receiver.web.console.rendering import MAX_MARKDOWN, MAX_TREE_DEPTH, safe_markdown, tree
+from receiver.web.console.reports import MAX_CHECK_BODY
 from tests.doubles import LONG, NOON, body_of, delivery, eventually, soon
 from tests.stores.opened import DEAD, ONE, Opened, ended
 from tests.web.console.browsing import Browser

@@ -2,7 +2,7 @@
 
 import pytest
 
-from receiver.web.console.segments import from_segment, segment
+from receiver.web.console.filters import from_segment, segment
 from tests.doubles import delivery
 from tests.stores.opened import ONE, Opened
 from tests.web.console.browsing import Browser, links

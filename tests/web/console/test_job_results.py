@@ -11,10 +11,10 @@ from receiver.core.deliveries import DeliveryFilter
 from receiver.core.ports.reports import DeliveryReader
 from receiver.replay.backfill.asking import AskedResults, AskService
 from receiver.stores.memory import MemoryStore
-from receiver.web.console.access import StoreAccess
 from receiver.web.console.app import ConsoleApp
 from receiver.web.console.job_results import KEPT, MAX_KEPT, JobComparisons
 from receiver.web.console.parts import ConsoleOptions
+from receiver.web.console.store import StoreAccess
 from tests.doubles import NOON, appended, eventually, soon
 from tests.replay.backfill.world import JOB, Service, crawl, document, sent
 from tests.service.client.calling import KEY

@@ -1,7 +1,7 @@
 """A page of jobs counts a limited number of deliveries."""
 
 from receiver.core.jobs import JobFilter
-from receiver.web.console.newest_jobs import newest_jobs
+from receiver.web.console.reports import newest_jobs
 from tests.doubles import delivery
 from tests.stores.opened import Opened
 

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import pytest
 
 from receiver.core.clock import VirtualClock
+from receiver.core.deliveries import Quarantined
 from receiver.core.ports.store import Store
-from receiver.core.quarantine import Quarantined
 from receiver.core.schedules import PlannedRun
 from receiver.core.types import HandlerSwitch
 from receiver.stores.sqlite.store import SqliteStore

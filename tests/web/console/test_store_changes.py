@@ -11,22 +11,21 @@ from pathlib import Path
 import pytest
 
 from receiver.core.clock import VirtualClock
-from receiver.core.ports.controls import Controls
 from receiver.core.ports.reports import Reports
+from receiver.core.ports.store import Controls
 from receiver.core.recorded_actions import NewAction
 from receiver.core.types import HandlerSwitch
 from receiver.core.work import WorkFilter
 from receiver.errors import StoreError
 from receiver.stores.memory import MemoryStore
 from receiver.stores.memory.store import MemoryReports
-from receiver.stores.sqlite import body_files
+from receiver.stores.sqlite import bodies
 from receiver.stores.sqlite.store import SqliteStore
-from receiver.web.console.access import StoreAccess
-from receiver.web.console.action_runs import MAX_RUNNING, ActionRun, ActionRuns, TooManyActions
+from receiver.web.console.actions import MAX_RUNNING, ActionRun, ActionRuns, TooManyActions
 from receiver.web.console.app import ConsoleApp
-from receiver.web.console.background_reports import BackgroundReport
-from receiver.web.console.changes import StoreChanges
 from receiver.web.console.parts import ConsoleOptions
+from receiver.web.console.reports import BackgroundReport
+from receiver.web.console.store import StoreAccess, StoreChanges
 from tests.doubles import NOON, delivery, soon
 from tests.stores.opened import DEAD, ONE, Opened
 from tests.web.console.browsing import Browser
@@ -69,7 +68,7 @@ async def test_a_delivery_whose_body_is_away_is_shown_without_it(tmp_path: Path)
     async with opening(path) as opened, console_of(path) as browser:
         await opened.add(delivery("a", body=b" " * 10_000))
         await opened.route(ONE)
-        body_files.body_files(path)[0].unlink()
+        bodies.body_files(path)[0].unlink()
 
         shown = await browser.page("/deliveries/a")
         assert "the body of delivery a cannot be read:" in shown

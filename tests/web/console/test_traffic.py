@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from receiver.core.activity import MINUTE
 from receiver.core.clock import VirtualClock
-from receiver.web.console.traffic import by_span, last_steps
+from receiver.web.console.reports import by_span, last_steps
 from tests.doubles import NOON, delivery
 from tests.stores.opened import Opened
 from tests.web.console.browsing import Browser

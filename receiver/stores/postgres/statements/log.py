@@ -1,5 +1,8 @@
 """The SQL of appending, and of bringing deliveries in from outside. Rows travel as one array for each column."""
 
+from receiver.stores.sql.statements.columns import SUMMED
+from receiver.stores.sql.statements.job_rows import JobRowStatements
+
 SYNC_IF_OFF = """CASE current_setting('synchronous_commit')
     WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END"""
 
@@ -65,3 +68,48 @@ INSERT INTO marks (name, value) VALUES ('probe', ?) ON CONFLICT (name) DO UPDATE
 PROBE_SIZE = "INSERT INTO bodies (seq, headers, body) VALUES (-pg_backend_pid(), '', ?)"
 
 END_PROBE = "DELETE FROM bodies WHERE seq = -pg_backend_pid()"
+
+
+# FOLDED: The SQL that keeps one row for each job, up to the mark `summed`.
+_ROWS = JobRowStatements(
+    # As in the index job_ends.
+    ends_job="(e.type LIKE '%.completed' OR e.type LIKE '%.failed' OR e.type LIKE '%.cancelled')",
+    among_seqs="{} = ANY(:seqs)".format,
+)
+
+REMOVE_OF_NEXT = _ROWS.remove_of_next
+ADD_NEXT = _ROWS.add_next
+REMOVE_OF_PRUNED = _ROWS.remove_of_pruned
+ADD_WITHOUT_PRUNED = _ROWS.add_without_pruned
+
+# Its row is locked, so that only one transaction at a time changes the rows of jobs. Nobody waits for it:
+# whoever has it does the same.
+ADVANCE_SUMMED = """
+WITH free AS MATERIALIZED (
+    SELECT name FROM marks WHERE name = 'summed' AND value = :after FOR UPDATE SKIP LOCKED
+)
+UPDATE marks SET value = :through FROM free WHERE marks.name = free.name
+"""
+
+LOCK_SUMMED = f"{SUMMED} FOR UPDATE"
+
+
+# FOLDED: The SQL of locks that stand for something wider than a row. // Everybody takes locks in one order, so that
+# no two wait for each other: that of the log, those of handlers by name, rows of deliveries by seq, rows of work
+# items by id. A lock is a statement of its own before the one that reads, which sees what was committed when it
+# began.
+LOCK_HANDLERS = """
+SELECT pg_advisory_xact_lock(:handlers_lock, hashtext(name)) FROM unnest(CAST(:names AS text[])) AS names (name)
+"""
+"""Take the locks of handlers, which come sorted."""
+
+HANDLERS_WITH_LANES = "SELECT DISTINCT handler FROM work_items WHERE id = ANY(:ids) AND lane IS NOT NULL ORDER BY 1"
+
+KEEP_DELIVERIES = """
+SELECT 1 FROM deliveries WHERE seq = ANY(ARRAY(SELECT delivery_seq FROM work_items WHERE id = ANY(:ids)))
+ORDER BY seq FOR KEY SHARE
+"""
+"""Nobody prunes these meanwhile."""
+
+LOCK_DELIVERIES = "SELECT 1 FROM deliveries WHERE seq = ANY(:seqs) ORDER BY seq FOR UPDATE"
+"""Nobody else makes or retries work of these meanwhile."""

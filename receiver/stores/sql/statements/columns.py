@@ -10,7 +10,7 @@ ROUTED = "SELECT value FROM marks WHERE name = 'routed'"
 SUMMED = "SELECT value FROM marks WHERE name = 'summed'"
 """The seq up to which deliveries are in the rows of their jobs."""
 
-INDEXED = "SELECT value FROM marks WHERE name = 'indexed'"
+INDEXED_TO = "SELECT value FROM marks WHERE name = 'indexed'"
 """The seq up to which deliveries are in the index of words."""
 
 ONE_BY_ONE = "LIMIT 1 OFFSET 0"

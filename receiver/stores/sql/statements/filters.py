@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from receiver.core.clock import to_micros
-from receiver.core.deliveries import DeliveryFilter
-from receiver.core.quarantine import QuarantineFilter
-from receiver.core.search import parse_query
+from receiver.core.deliveries import DeliveryFilter, QuarantineFilter
+from receiver.core.subjects import parse_query
 from receiver.core.types import DeliveryState, Origin, WorkState, glob_list
 from receiver.core.work import NO_REASON, WorkFilter
 from receiver.core.work_states import ENDED

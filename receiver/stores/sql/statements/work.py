@@ -128,3 +128,41 @@ class QuarantineStatements:
         WHERE id < :before {conditions} ORDER BY id DESC LIMIT :rows
     """
     request = "SELECT received_at, reason, detail, key, headers, body FROM quarantine WHERE id = :id"
+
+
+# FOLDED: The SQL of what people did.
+BEGIN_ACTION = """
+INSERT INTO actions (actor, verb, about, choice, planned, began_at, seen_at)
+VALUES (:actor, :verb, :about, :choice, :planned, :now, :now) RETURNING id
+"""
+
+ADVANCE_ACTION = """
+UPDATE actions SET seen = seen + :seen, changed = changed + :changed, seen_at = :now WHERE id = :action
+"""
+
+END_ACTION = "UPDATE actions SET ended_at = :now, error = :error WHERE id = :action"
+
+_COLUMNS = "id, actor, verb, about, choice, planned, began_at, seen_at, ended_at, seen, changed, error"
+
+
+ACTIONS = f"SELECT {_COLUMNS} FROM actions WHERE id < :before ORDER BY id DESC LIMIT :rows"
+
+ACTION = f"SELECT {_COLUMNS} FROM actions WHERE id = :id"
+
+_OLD = "began_at < :before OR id <= (SELECT max(id) FROM actions) - :keep"
+
+ANY_OLD_ACTION = f"SELECT count(*) FROM (SELECT 1 FROM actions WHERE {_OLD} LIMIT 1) AS old"
+
+FORGET_ACTIONS = f"DELETE FROM actions WHERE id IN (SELECT id FROM actions WHERE {_OLD} ORDER BY id LIMIT :limit)"
+
+
+# FOLDED: The SQL that counts what a mass action would touch. Its gaps take columns and sources of rows.
+KINDS = "SELECT DISTINCT {kinds} FROM {source} LIMIT {most}"
+
+SUMS = "SELECT count(*), {sums} FROM {source}"
+
+BY_KIND = """
+SELECT {kinds}, count(*) AS number FROM {source} GROUP BY {kinds} ORDER BY number DESC, {kinds} LIMIT {most}
+"""
+
+NARROWED = "(SELECT d.* FROM {source}) AS d WHERE {conditions}"

@@ -10,18 +10,10 @@ from receiver.core.ports.reports import Reports
 from receiver.core.recorded_actions import RecordedAction
 from receiver.core.types import HandlerSwitch
 from receiver.core.work import HandlerReport
-from receiver.web.console.filters import PAGE_SIZE
+from receiver.web.console.actions import SWITCHES, Undo, undo_filter, undo_of_other, undo_of_switch, undo_of_work
+from receiver.web.console.filters import PAGE_SIZE, segment
 from receiver.web.console.pages.work_items import ACTIONS
 from receiver.web.console.parts import ConsoleParts, get, go_to, post
-from receiver.web.console.segments import segment
-from receiver.web.console.undoing import (
-    SWITCHES,
-    Undo,
-    undo_filter,
-    undo_of_other,
-    undo_of_switch,
-    undo_of_work,
-)
 
 _PAGE = 500
 _PATHS = {action.verb: path for path, action in ACTIONS.items()}

@@ -4,9 +4,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from receiver.core.dead_letters import EXAMINED, grouped
 from receiver.core.types import WorkState
-from receiver.core.work import WorkFilter
+from receiver.core.work import EXAMINED, WorkFilter, grouped
 from receiver.web.console.parts import ConsoleParts, get
 
 

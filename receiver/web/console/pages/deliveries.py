@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from receiver.core.actions import BURY, RETRY
+from receiver.core.bulk import BURY, RETRY
 from receiver.core.clock import iso
 from receiver.core.recorded_actions import NewAction
 from receiver.core.text import counted
@@ -15,13 +15,11 @@ from receiver.core.types import DeliveryKey, DeliveryState, Trigger
 from receiver.core.views import explanation, run_time, with_subjects
 from receiver.core.work import NewWork
 from receiver.errors import UnreadableBody
-from receiver.web.console.action_runs import begun_by
-from receiver.web.console.copies import copies_of
-from receiver.web.console.delivery_content import content_of
-from receiver.web.console.filters import PAGE_SIZE, Query
+from receiver.web.console.actions import begun_by
+from receiver.web.console.delivery_content import content_of, copies_of
+from receiver.web.console.filters import PAGE_SIZE, Query, segment
 from receiver.web.console.pages.run_again import FILTERS
 from receiver.web.console.parts import ConsoleParts, actor_of, get, go_to, post
-from receiver.web.console.segments import segment
 
 MAX_SHOWN_WORK = 50
 """Work items on the page of a delivery, the newest."""

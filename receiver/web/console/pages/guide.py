@@ -7,8 +7,8 @@ from starlette.routing import Route
 
 from receiver.core.guide import TOPICS, topics
 from receiver.web.console.gate import scope_root
-from receiver.web.console.guide_rendering import topic_html
 from receiver.web.console.parts import ConsoleParts, get
+from receiver.web.console.rendering import topic_html
 
 
 class GuidePages:

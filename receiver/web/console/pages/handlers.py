@@ -7,19 +7,18 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from receiver.core.activity import HandlerUse, use_of
 from receiver.core.ports.reports import Reports
 from receiver.core.recorded_actions import NewAction
 from receiver.core.text import literal
 from receiver.core.types import HandlerName, HandlerSwitch, WorkState
 from receiver.core.views import waiting_items
 from receiver.core.work import HandlerReport, WorkDetail, WorkFilter
-from receiver.core.workers import HandlerUse, use_of
 from receiver.errors import UnknownWork
-from receiver.web.console.activity import read_activity
-from receiver.web.console.filters import WrongFilter
+from receiver.web.console.actions import SWITCHES
+from receiver.web.console.filters import WrongFilter, segment
 from receiver.web.console.parts import ConsoleParts, actor_of, get, go_to, post
-from receiver.web.console.segments import segment
-from receiver.web.console.undoing import SWITCHES
+from receiver.web.console.reports import read_activity
 
 _LATEST = 20
 

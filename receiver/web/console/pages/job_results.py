@@ -6,9 +6,8 @@ from starlette.routing import Route
 
 from receiver.core.recorded_actions import NewAction
 from receiver.core.types import Origin
-from receiver.web.console.filters import WrongFilter
+from receiver.web.console.filters import WrongFilter, segment
 from receiver.web.console.parts import ConsoleParts, actor_of, get, go_to, post
-from receiver.web.console.segments import segment
 
 _ORIGINS = {"backfill": Origin.BACKFILL, "fetch": Origin.IMPORT}
 

@@ -15,8 +15,8 @@ from receiver.core.views import job_work_counts
 from receiver.core.work import WorkFilter
 from receiver.web.console.charts import timeline
 from receiver.web.console.filters import PAGE_SIZE
-from receiver.web.console.newest_jobs import newest_jobs
 from receiver.web.console.parts import ConsoleParts, get
+from receiver.web.console.reports import newest_jobs
 
 _MAX_MARKS = 2_000
 """Deliveries in a timeline, the newest."""

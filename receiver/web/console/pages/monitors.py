@@ -4,8 +4,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from receiver.web.console.monitor_checks import SHOWN, ShownCheck
 from receiver.web.console.parts import ConsoleParts, get
+from receiver.web.console.reports import SHOWN, ShownCheck
 
 
 class MonitorPages:

@@ -14,16 +14,15 @@ from receiver.core.activity import MINUTE
 from receiver.core.attention import Concern, ConcernKind, concerns, late_workers, read_attention, switched_off
 from receiver.core.deliveries import DeliveryFilter
 from receiver.core.jobs import JobFilter, warnings
-from receiver.core.sizes import shown_size
 from receiver.core.text import literal
 from receiver.core.types import WorkState
+from receiver.core.units import shown_size
 from receiver.core.views import waiting_items, with_subjects
 from receiver.core.work import StoreFacts
 from receiver.web.console.charts import bars
-from receiver.web.console.newest_jobs import newest_jobs
+from receiver.web.console.filters import segment
 from receiver.web.console.parts import ConsoleParts, get
-from receiver.web.console.segments import segment
-from receiver.web.console.traffic import by_span, last_steps
+from receiver.web.console.reports import by_span, last_steps, newest_jobs
 
 _LATEST = 12
 LITTLE_ROOM = 100_000_000

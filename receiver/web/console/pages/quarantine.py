@@ -10,9 +10,8 @@ from receiver.core.envelope import read_envelope
 from receiver.core.recorded_actions import NewAction
 from receiver.core.types import AppendOutcome
 from receiver.errors import Malformed
-from receiver.web.console.filters import PAGE_SIZE
+from receiver.web.console.filters import PAGE_SIZE, segment
 from receiver.web.console.parts import ConsoleParts, actor_of, get, go_to, post
-from receiver.web.console.segments import segment
 
 _SHOWN = 20_000
 

@@ -11,12 +11,12 @@ from starlette.routing import Route
 from receiver.core.bulk import DeliveryPlan
 from receiver.core.clock import Clock, iso
 from receiver.core.deliveries import DeliveryFilter
-from receiver.core.ports.controls import Controls
 from receiver.core.ports.reports import DeliveryReader, Reports
+from receiver.core.ports.store import Controls
 from receiver.core.recorded_actions import NewAction
 from receiver.core.types import Trigger
 from receiver.core.work import NewWork
-from receiver.web.console.action_runs import ActionRun, begun_by
+from receiver.web.console.actions import ActionRun, begun_by
 from receiver.web.console.filters import Query, WrongFilter
 from receiver.web.console.parts import ConsoleParts, actor_of, get, go_to, post
 

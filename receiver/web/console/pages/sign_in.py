@@ -4,7 +4,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from receiver.core.log_lines import event_log
+from receiver.runtime.log_lines import event_log
 from receiver.web.console.gate import cookie_header, local_target
 from receiver.web.console.parts import ConsoleParts, client_of, get, go_to, post
 

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from receiver.core.durations import parse_duration
+from receiver.core.units import parse_duration
 from receiver.service.simulator.charts import fates, svg, times, waves
 from receiver.service.simulator.report import SimulationReport, report_on
 from receiver.service.simulator.scenario import ArrivalPattern, Endpoint, Latency, Outage, OutageKind, Scenario

@@ -6,17 +6,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from receiver.core.actions import BURY, RETRY, TAKE_BACK, WorkAction
-from receiver.core.bulk import WorkPlan
-from receiver.core.chosen_work import ChosenWork, choose_matching, choose_named, described, filter_words
+from receiver.core.bulk import BURY, RETRY, TAKE_BACK, WorkAction, WorkPlan
+from receiver.core.choosing import ChosenWork, choose_matching, choose_named, described, filter_words
 from receiver.core.clock import Clock
-from receiver.core.ports.controls import Controls
 from receiver.core.ports.reports import Reports
+from receiver.core.ports.store import Controls
 from receiver.core.recorded_actions import NewAction
 from receiver.core.types import WorkState
 from receiver.core.views import explanation, run_time
 from receiver.core.work import WorkFilter
-from receiver.web.console.action_runs import ActionRun
+from receiver.web.console.actions import ActionRun
 from receiver.web.console.filters import PAGE_SIZE, Query, WrongFilter
 from receiver.web.console.parts import ConsoleParts, actor_of, get, go_to, post
 

@@ -1,1 +1,0 @@
-"""`receiver alerts`: what alerts would tell, and whether they arrive."""

@@ -1,1 +1,0 @@
-"""`receiver handlers`: the state of each handler, and whether it runs."""

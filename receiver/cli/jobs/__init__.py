@@ -1,1 +1,0 @@
-"""`receiver jobs`: the jobs behind the stored events, one file per subcommand."""

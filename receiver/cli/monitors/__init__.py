@@ -1,1 +1,0 @@
-"""`receiver monitors`: the monitors of an account."""

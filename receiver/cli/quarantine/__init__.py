@@ -1,1 +1,0 @@
-"""`receiver quarantine`: requests that were authentic and refused."""

@@ -1,1 +1,0 @@
-"""`receiver start`: jobs whose events come to this receiver."""

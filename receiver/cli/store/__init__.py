@@ -1,1 +1,0 @@
-"""`receiver store`: commands for whole stores, one file for each."""

@@ -1,1 +1,0 @@
-"""`receiver tail`: events as they arrive."""

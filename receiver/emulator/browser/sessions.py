@@ -1,0 +1,317 @@
+"""Browser sessions: each has a Chromium of its own, for code of its owner and for programs that connect to it."""
+
+import asyncio
+import secrets
+from collections.abc import Coroutine, Sequence
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Self
+
+from playwright.async_api import BrowserContext, Error, Page
+from websockets.exceptions import WebSocketException
+
+from receiver.core.clock import Clock, Timer
+from receiver.emulator.activity import Activity
+from receiver.emulator.browser.chromium import ChromiumStarter, debugging_url, own_folder
+from receiver.emulator.browser.code_runs import run_code
+from receiver.emulator.browser.confinement import can_shut_in
+from receiver.emulator.browser.devices import device_of
+from receiver.emulator.browser.profiles import ProfileStore, collect, restore
+from receiver.emulator.browser.room import not_started
+from receiver.emulator.browser.session_records import CodeOutcome, Language, SessionPlan, SessionRecord
+from receiver.emulator.browser.tabs import TabWatch
+from receiver.emulator.browser.traffic import PageTraffic
+from receiver.emulator.contracts import Account
+from receiver.emulator.failures import CallRefused
+from receiver.emulator.fetching.fetcher import Fetcher
+from receiver.emulator.ids import IdSource
+from receiver.emulator.scrapes import ScrapePlan
+
+MAX_REMEMBERED = 1_000
+"""Ended sessions that lists still have."""
+_CLOSE_SECONDS = 5.0
+_PAGE_SECONDS = 30.0
+_MODEL_TEXT = 20_000
+_RUNS_AT_ONCE = 2
+_NOT_SHUT_IN = (
+    "Code is run only where Landlock can shut it in, which takes Linux 6.7 or newer; connect to the session's "
+    "cdpUrl with a program of your own instead"
+)
+_GONE = "The browser session has ended"
+
+
+@dataclass(slots=True)
+class _OpenBrowser:
+    """The browser of a session that lasts."""
+
+    stack: AsyncExitStack
+    """Closes it."""
+    context: BrowserContext
+    """Its pages."""
+    url: str
+    """Where it can be connected to by CDP."""
+    tabs: TabWatch
+    """Takes over its tabs."""
+    turns: asyncio.Semaphore
+    """Bounds the code that runs at one time."""
+    timer: Timer | None = None
+    """Ends it."""
+    running: set[asyncio.Task[CodeOutcome]] = field(default_factory=set)
+    """Code that runs now, or waits for its turn. It ends with the session."""
+
+
+class BrowserSessions:
+    """Keeps sessions until they are ended, or their time on the emulator's clock is over. Its block ends all."""
+
+    def __init__(
+        self,
+        starter: ChromiumStarter,
+        fetcher: Fetcher,
+        *,
+        clock: Clock,
+        ids: IdSource,
+        account: Account,
+        activity: Activity,
+        profiles: ProfileStore,
+        most: int,
+    ) -> None:
+        self._starter = starter
+        self._fetcher = fetcher
+        self._clock = clock
+        self._ids = ids
+        self._account = account
+        self._activity = activity
+        self._profiles = profiles
+        self._most = most
+        self._opening = 0
+        self._records: dict[str, SessionRecord] = {}
+        self._open: dict[str, _OpenBrowser] = {}
+        self._ending: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.reset()
+
+    async def reset(self) -> None:
+        """End all sessions without charging for them, and forget them."""
+        for session_id in list(self._open):
+            await self._close(session_id)
+        await asyncio.gather(*self._ending, return_exceptions=True)
+        self._records.clear()
+
+    async def open(self, team: str, plan: SessionPlan) -> SessionRecord:
+        """Open a session. CallRefused with status 429 if there are too many."""
+        if len(self._open) + self._opening >= self._most:
+            raise CallRefused(429, f"At most {self._most} browser sessions are open at one time: end one")
+        self._opening += 1
+        try:
+            browser = await self._start(team, plan)
+        finally:
+            self._opening -= 1
+        now = self._clock.now()
+        record = SessionRecord(
+            id=self._ids.new(),
+            team=team,
+            token=secrets.token_urlsafe(24),
+            plan=plan,
+            created_at=now,
+            last_activity=now,
+        )
+        self._forget_oldest()
+        self._records[record.id], self._open[record.id] = record, browser
+        browser.context.on("close", lambda _: self._end_later(record))
+        self._set_timer(record)
+        return record
+
+    def find(self, team: str, session_id: str) -> SessionRecord:
+        """Return a session that lasts. CallRefused with status 404 or 410 if there is none."""
+        record = self._records.get(session_id)
+        if record is None or record.team != team:
+            raise CallRefused(404, "Browser session not found")
+        if record.ended_at is not None:
+            raise CallRefused(410, _GONE)
+        return record
+
+    def of_scrape(self, team: str, scrape_id: str) -> SessionRecord | None:
+        """Return the session of a scrape, if one lasts."""
+        found = (one for one in self._records.values() if one.team == team and one.plan.scrape_id == scrape_id)
+        return next((one for one in found if one.ended_at is None), None)
+
+    def listed(self, team: str) -> Sequence[SessionRecord]:
+        """Return all sessions of a team, the newest first."""
+        return [record for record in reversed(self._records.values()) if record.team == team]
+
+    def by_token(self, session_id: str, token: str) -> SessionRecord | None:
+        """Return a session that lasts; None for a wrong token."""
+        record = self._records.get(session_id)
+        if record is None or session_id not in self._open:
+            return None
+        return record if secrets.compare_digest(record.token.encode(), token.encode()) else None
+
+    def connect(self, session_id: str, token: str) -> str | None:
+        """Return where a browser can be connected to by CDP; None for a wrong token, or after its end."""
+        record = self.by_token(session_id, token)
+        if record is None:
+            return None
+        self.touch(record)
+        return self._open[session_id].url
+
+    def touch(self, record: SessionRecord) -> None:
+        """Note that a session is used."""
+        if record.ended_at is None:
+            record.last_activity = self._clock.now()
+            self._set_timer(record)
+
+    async def execute(self, record: SessionRecord, language: Language, code: str, seconds: float) -> CodeOutcome:
+        """Run code on the page of a session. CallRefused if this system cannot shut it in."""
+        browser = self._browser(record)
+        if not can_shut_in():
+            raise CallRefused(400, _NOT_SHUT_IN, code="SCRAPE_ACTIONS_NOT_SUPPORTED")
+        self.touch(record)
+        run = asyncio.ensure_future(self._run(browser, language, code, seconds))
+        browser.running.add(run)
+        try:
+            await asyncio.wait([run])
+        finally:
+            run.cancel()
+            browser.running.discard(run)
+            self.touch(record)
+        if run.cancelled():
+            raise CallRefused(410, _GONE)
+        return run.result()
+
+    async def _run(self, browser: _OpenBrowser, language: Language, code: str, seconds: float) -> CodeOutcome:
+        with self._activity.running():
+            async with browser.turns:
+                return await run_code(language, code, browser.url, seconds)
+
+    async def page_text(self, record: SessionRecord) -> str:
+        """Return address, title and text of the page of a session."""
+        try:
+            page = self._page(record)
+            text = await page.inner_text("body", timeout=_PAGE_SECONDS * 1000)
+            return f"URL: {page.url}\nTitle: {await page.title()}\n\n{text[:_MODEL_TEXT]}"
+        except Error as exc:
+            raise CallRefused(500, f"The page cannot be read: {exc.message[:200]}") from exc
+
+    async def picture(self, record: SessionRecord) -> bytes | None:
+        """Return a picture of the page; None if it shows none now."""
+        with suppress(Error):
+            return await self._page(record).screenshot(timeout=_PAGE_SECONDS * 1000)
+        return None
+
+    async def end(self, record: SessionRecord) -> None:
+        """End a session and charge for it, once."""
+        if record.ended_at is not None:
+            return
+        record.ended_at = self._clock.now()
+        await self._save_profile(record)
+        await self._close(record.id)
+        await self._account.charge(record.team, record.credits(record.ended_at))
+
+    async def _start(self, team: str, plan: SessionPlan) -> _OpenBrowser:
+        device = device_of(ScrapePlan(url="", country=plan.country))
+
+        def traffic() -> PageTraffic:
+            return PageTraffic(
+                self._fetcher, device, url="", headers={}, verify=True, bounded=False, block_ads=plan.block_ads
+            )
+
+        state = None if plan.profile is None else await self._profiles.load(team, plan.profile)
+        stack = AsyncExitStack()
+        try:
+            folder = await stack.enter_async_context(own_folder())
+            context = await self._starter.start_alone(folder, device.context(self._starter.version))
+            stack.push_async_callback(_close_context, context)
+            url = await asyncio.to_thread(debugging_url, folder)
+            tabs = await stack.enter_async_context(TabWatch(url, traffic))
+            if state is not None:
+                await restore(context, tabs, state)
+            if plan.url is not None:
+                with suppress(
+                    Error
+                ):  # the page may be gone: then the session begins with the browser's own error page
+                    await context.pages[0].goto(plan.url, wait_until="load", timeout=_PAGE_SECONDS * 1000)
+        except (Error, OSError, TimeoutError, WebSocketException) as exc:
+            await stack.aclose()
+            raise not_started(exc) from exc
+        except BaseException:
+            await stack.aclose()
+            raise
+        return _OpenBrowser(stack, context, url, tabs, asyncio.Semaphore(_RUNS_AT_ONCE))
+
+    async def _save_profile(self, record: SessionRecord) -> None:
+        browser, plan = self._open.get(record.id), record.plan
+        if browser is None or plan.profile is None or not plan.saves:
+            return
+        state = await collect(browser.context, browser.tabs)
+        if state is not None:
+            await self._profiles.save(record.team, plan.profile, state)
+
+    def _browser(self, record: SessionRecord) -> _OpenBrowser:
+        browser = self._open.get(record.id)
+        if browser is None:
+            raise CallRefused(410, _GONE)
+        return browser
+
+    def _page(self, record: SessionRecord) -> Page:
+        pages = self._browser(record).context.pages
+        if not pages:
+            raise Error("it has no page")
+        return pages[-1]
+
+    def _set_timer(self, record: SessionRecord) -> None:
+        browser = self._open.get(record.id)
+        if browser is None:
+            return
+        if browser.timer is not None:
+            browser.timer.cancel()
+        due = min(record.expires_at, record.last_activity + record.plan.activity_ttl)
+        browser.timer = self._clock.call_later(due - self._clock.now(), lambda: self._time_over(record))
+
+    def _time_over(self, record: SessionRecord) -> None:
+        browser, now = self._open.get(record.id), self._clock.now()
+        if browser is not None and browser.running and now < record.expires_at:
+            self.touch(record)
+        else:
+            self._end_later(record)
+
+    def _end_later(self, record: SessionRecord) -> None:
+        if record.ended_at is None:
+            self._run_later(self.end(record))
+
+    def _run_later(self, work: Coroutine[Any, Any, None]) -> None:
+        self._activity.begin()
+        task = asyncio.ensure_future(work)
+        self._ending.add(task)
+
+        def over(done: asyncio.Task[None]) -> None:
+            self._ending.discard(done)
+            self._activity.end()
+
+        task.add_done_callback(over)
+
+    async def _close(self, session_id: str) -> None:
+        browser = self._open.pop(session_id, None)
+        if browser is not None:
+            if browser.timer is not None:
+                browser.timer.cancel()
+            for run in browser.running:
+                run.cancel()
+            await browser.stack.aclose()
+
+    def _forget_oldest(self) -> None:
+        ended = [record.id for record in self._records.values() if record.ended_at is not None]
+        for session_id in ended[: max(0, len(ended) - MAX_REMEMBERED)]:
+            del self._records[session_id]
+
+
+async def _close_context(context: BrowserContext) -> None:
+    with suppress(Error, TimeoutError):
+        async with asyncio.timeout(_CLOSE_SECONDS):
+            await context.close()

@@ -1,0 +1,467 @@
+"""From what a site answered to the content of the page, in the formats that a scrape asked for."""
+
+import base64
+import codecs
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from selectolax.lexbor import LexborHTMLParser
+
+from receiver.emulator.content.cleaning import CleanPage, clean, matches, without_skip_link
+from receiver.emulator.content.documents.isolation import read_document
+from receiver.emulator.content.documents.markup import DocumentText
+from receiver.emulator.content.images import images_of
+from receiver.emulator.content.kinds import ContentKind, kind_of
+from receiver.emulator.content.markdown.texts import fenced
+from receiver.emulator.content.markdown.writer import to_markdown
+from receiver.emulator.content.outline import outline_of
+from receiver.emulator.content.parsing import parse_html
+from receiver.emulator.content.urls import Resolver, resolver_of
+from receiver.emulator.failures import ScrapeFailed
+from receiver.emulator.scrapes import FetchedPage, ScrapePlan
+
+# FOLDED: From bytes to text, as browsers do it: byte order mark, header, `meta`, then UTF-8.
+_MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+_PRESCAN = 4096
+_IN_HEADER = re.compile(r"charset\s*=\s*[\"']?([^\s\"';,]+)", re.IGNORECASE)
+_IN_META = re.compile(rb"<meta[^>]{0,1000}?charset\s*=\s*[\"']?\s*([a-zA-Z0-9_:.-]+)", re.IGNORECASE)
+_IN_XML = re.compile(rb"^\s*<\?xml[^>]{0,200}?encoding\s*=\s*[\"']([a-zA-Z0-9_:.-]+)", re.IGNORECASE)
+
+# https://encoding.spec.whatwg.org/#names-and-labels: a page that says latin-1 means windows-1252, and so on.
+# Only these are looked up: Python's own table also has codecs that are no character sets.
+_CODECS = {
+    "utf-8": "utf8 unicode-1-1-utf-8 utf8",
+    "cp1252": "ascii us-ascii latin1 latin-1 l1 iso-8859-1 iso8859-1 iso_8859-1 windows-1252 x-cp1252 cp819",
+    "iso8859-2": "iso-8859-2 iso8859-2 iso_8859-2 latin2 l2",
+    "iso8859-3": "iso-8859-3 iso8859-3 latin3",
+    "iso8859-4": "iso-8859-4 iso8859-4 latin4",
+    "iso8859-5": "iso-8859-5 iso8859-5 cyrillic",
+    "iso8859-6": "iso-8859-6 iso8859-6 arabic",
+    "iso8859-7": "iso-8859-7 iso8859-7 greek",
+    "iso8859-8": "iso-8859-8 iso8859-8 iso-8859-8-i hebrew logical",
+    "cp1254": "iso-8859-9 iso8859-9 latin5 l5 windows-1254 cp1254",
+    "iso8859-10": "iso-8859-10 iso8859-10 latin6",
+    "iso8859-13": "iso-8859-13 iso8859-13",
+    "iso8859-14": "iso-8859-14 iso8859-14",
+    "iso8859-15": "iso-8859-15 iso8859-15 latin9 latin-9 l9",
+    "iso8859-16": "iso-8859-16 iso8859-16",
+    "koi8-r": "koi8-r koi8 koi koi8_r",
+    "koi8-u": "koi8-u koi8-ru",
+    "mac-roman": "macintosh mac x-mac-roman",
+    "mac-cyrillic": "x-mac-cyrillic x-mac-ukrainian",
+    "cp866": "ibm866 cp866 866",
+    "cp874": "windows-874 tis-620 iso-8859-11 dos-874",
+    "cp1250": "windows-1250 cp1250 x-cp1250",
+    "cp1251": "windows-1251 cp1251 x-cp1251",
+    "cp1253": "windows-1253 cp1253",
+    "cp1255": "windows-1255 cp1255",
+    "cp1256": "windows-1256 cp1256",
+    "cp1257": "windows-1257 cp1257",
+    "cp1258": "windows-1258 cp1258",
+    "gb18030": "gb2312 gbk gb18030 x-gbk chinese gb_2312-80 csgb2312",
+    "big5hkscs": "big5 big5-hkscs cn-big5 x-x-big5",
+    "euc_jp": "euc-jp x-euc-jp",
+    "iso2022_jp": "iso-2022-jp csiso2022jp",
+    "cp932": "shift_jis shift-jis sjis x-sjis windows-31j ms_kanji",
+    "cp949": "euc-kr ks_c_5601-1987 ksc5601 korean windows-949 cseuckr",
+    "utf-16-le": "utf-16 utf-16le unicode ucs-2",
+    "utf-16-be": "utf-16be unicodefffe",
+}
+_CODEC_OF = {label: codec for codec, labels in _CODECS.items() for label in (codec, *labels.split())}
+
+
+def decode(body: bytes, content_type: str = "") -> str:
+    """Return the text of a body. It never fails: what does not fit becomes U+FFFD."""
+    for mark, codec in _MARKS:
+        if body.startswith(mark):
+            return body[len(mark) :].decode(codec, "replace")
+    return body.decode(codec_of(body, content_type), "replace")
+
+
+def codec_of(body: bytes, content_type: str = "") -> str:
+    """Return the name of Python's codec for a body without byte order mark."""
+    if (found := _IN_HEADER.search(content_type)) and (codec := _CODEC_OF.get(found[1].lower())):
+        return codec
+    head = body[:_PRESCAN]
+    for pattern in (_IN_META, _IN_XML):
+        if (declared := pattern.search(head)) and (codec := _CODEC_OF.get(declared[1].decode().lower())):
+            # Had it been UTF-16, this could not have been read.
+            return "utf-8" if codec.startswith("utf-16") else codec
+    return "utf-8"
+
+
+# FOLDED: What a page says of itself: title, description, language, and all its `meta` elements.
+_NAMED = {
+    "description": "description",
+    "keywords": "keywords",
+    "robots": "robots",
+    "og:title": "ogTitle",
+    "og:description": "ogDescription",
+    "og:url": "ogUrl",
+    "og:image": "ogImage",
+    "og:audio": "ogAudio",
+    "og:determiner": "ogDeterminer",
+    "og:locale": "ogLocale",
+    "og:site_name": "ogSiteName",
+    "og:video": "ogVideo",
+    "article:section": "articleSection",
+    "article:tag": "articleTag",
+    "article:published_time": "publishedTime",
+    "article:modified_time": "modifiedTime",
+    "dcterms.created": "dcTermsCreated",
+    "dc.date.created": "dcDateCreated",
+    "dc.date": "dcDate",
+    "dcterms.type": "dcTermsType",
+    "dc.type": "dcType",
+    "dcterms.audience": "dcTermsAudience",
+    "dcterms.subject": "dcTermsSubject",
+    "dc.subject": "dcSubject",
+    "dc.description": "dcDescription",
+    "dcterms.keywords": "dcTermsKeywords",
+}
+_LOCALES = "og:locale:alternate"
+_OURS = [
+    "title",
+    "favicon",
+    "ogLocaleAlternate",
+    "scrapeId",
+    "sourceURL",
+    "url",
+    "statusCode",
+    "contentType",
+    "proxyUsed",
+    "cacheState",
+    "cachedAt",
+    "numPages",
+    "totalPages",
+    "creditsUsed",
+    "timezone",
+    "error",
+    "concurrencyLimited",
+    "concurrencyQueueDurationMs",
+    "indexId",
+    "postprocessorsUsed",
+]
+"""Names that the service itself fills in, some of them not with texts. No page may say them."""
+
+
+def metadata_of(tree: LexborHTMLParser, resolver: Resolver) -> dict[str, Any]:
+    """Return the metadata that a page holds, by the service's names and by the page's own."""
+    tags = _meta_tags(tree)
+    first = {name.lower(): values[0] for name, values in reversed(tags.items())}
+    found: dict[str, Any] = {}
+    head_title = tree.head.css_first("title") if tree.head is not None else None
+    title = head_title.text().strip() if head_title is not None else ""
+    if title := title or first.get("og:title") or first.get("twitter:title") or "":
+        found["title"] = title
+    if language := (_of_root(tree).get("lang") or "").strip():
+        found["language"] = language
+    if favicon := _favicon(tree, resolver):
+        found["favicon"] = favicon
+    found.update({ours: first[name] for name, ours in _NAMED.items() if first.get(name)})
+    locales = [value for name, values in tags.items() if name.lower() == _LOCALES for value in values]
+    if locales:
+        found["ogLocaleAlternate"] = locales
+    found.update({name: _together(name, values) for name, values in tags.items() if name not in _OURS})
+    return found
+
+
+def _of_root(tree: LexborHTMLParser) -> dict[str, str | None]:
+    return tree.root.attributes if tree.root is not None else {}
+
+
+def _meta_tags(tree: LexborHTMLParser) -> dict[str, list[str]]:
+    tags: dict[str, list[str]] = {}
+    for node in tree.css("meta[content]"):
+        attributes = node.attributes
+        name = attributes.get("name") or attributes.get("property") or attributes.get("itemprop")
+        content = attributes.get("content")
+        if name and content:
+            tags.setdefault(name, []).append(content)
+    return tags
+
+
+def _together(name: str, values: list[str]) -> str | list[str]:
+    if len(values) == 1:
+        return values[0]
+    return ", ".join(values) if name == "description" else values
+
+
+def _favicon(tree: LexborHTMLParser, resolver: Resolver) -> str:
+    for node in tree.css("link[rel][href]"):
+        if "icon" in (node.attributes.get("rel") or "").lower().split():
+            return resolver.resolve(node.attributes.get("href") or "")
+    return ""
+
+
+MAX_INDEXED = 200_000
+"""Characters of a page that a search index takes."""
+_WITHOUT_MARKDOWN = [
+    "html",
+    "rawHtml",
+    "rawBase64",
+    "links",
+    "images",
+    "attributes",
+    "screenshot",
+    "screenshot@fullPage",
+    "branding",
+    "audio",
+    "video",
+]
+
+
+_OLD_OFFICE = (
+    "The emulator does not read the older formats of Office (.doc, .xls, .ppt), which the service does: nothing of "
+    "this file was taken. Save it as .docx, .xlsx or .pptx."
+)
+
+
+@dataclass(slots=True, kw_only=True)
+class PageContent:
+    """What a page holds. A field that no format of the plan needs may be empty."""
+
+    kind: ContentKind
+    """How it was read."""
+    markdown: str = ""
+    """In the service's Markdown; of a PDF that is not to be read, the file in base64."""
+    html: str = ""
+    """The cleaned page; for a document, what its text looks like as a page."""
+    raw_html: str = ""
+    """The text of the body, untouched; for a document, as `html`."""
+    raw_base64: str = ""
+    """The bytes of the body, if that format was asked for."""
+    links: tuple[str, ...] = ()
+    """Of the cleaned page: absolute, without fragments, each once. They are there whatever was asked for."""
+    images: tuple[str, ...] = ()
+    """Absolute addresses in the whole page, each once, if that format was asked for."""
+    metadata: dict[str, Any] = field(default_factory=dict)
+    """What the page says of itself. The service's own fields are not in it and go over it."""
+    attributes: list[dict[str, Any]] = field(default_factory=list)
+    """For the format `attributes`: selector, attribute and values."""
+    warnings: tuple[str, ...] = ()
+    """For the answer's `warning`: what had no effect, or was left out."""
+    num_pages: int | None = None
+    """Pages of a PDF that were read."""
+    total_pages: int | None = None
+    """Pages that the PDF has."""
+    outline: dict[str, Any] | None = None
+    """What a search index needs, if the plan asks for it: see `outline_of`, and `text`, the Markdown of the page
+    without what its plan left out or added."""
+    pages: list[dict[str, Any]] | None = None
+    """The Markdown of each page of a PDF, if that was asked for."""
+    blocks: list[dict[str, Any]] | None = None
+    """The paragraphs of each page of a PDF, if they were asked for."""
+
+
+def read_page(page: FetchedPage, plan: ScrapePlan) -> PageContent:
+    """Return the content of a page. Raises ScrapeFailed, and nothing else, for a page that cannot be read."""
+    return read_content(
+        kind_of(page.body, page.content_type, page.url), page.body, page.content_type, page.url, plan
+    )
+
+
+def read_file(body: bytes, filename: str, content_type: str, plan: ScrapePlan) -> PageContent:
+    """Return the content of an uploaded file; the end of its name says more than its type. Raises ScrapeFailed."""
+    return read_content(kind_of(body, content_type, filename, name_first=True), body, content_type, "", plan)
+
+
+def read_content(kind: ContentKind, body: bytes, content_type: str, url: str, plan: ScrapePlan) -> PageContent:
+    """Return the content of a body of a kind. Raises ScrapeFailed, and nothing else."""
+    if is_document(kind, plan):
+        content = read_document_content(kind, url, plan, read_document_text(kind, body, content_type, plan))
+    else:
+        with _failing(kind):
+            content = _READERS[kind](kind, body, content_type, url, plan)
+            if kind is not ContentKind.HTML:
+                _index_markdown(content, plan)
+    if plan.format("rawBase64") is not None:
+        content.raw_base64 = base64.b64encode(body).decode()
+    return content
+
+
+def is_document(kind: ContentKind, plan: ScrapePlan) -> bool:
+    """Tell whether a kind is read in two steps: its text in a process of its own, and the page made of it."""
+    return kind in _DOCUMENTS or (kind is ContentKind.PDF and _pdf_options(plan) is not None)
+
+
+def read_document_text(kind: ContentKind, body: bytes, content_type: str, plan: ScrapePlan) -> DocumentText:
+    """Return the text of a document, which is read in a process of its own. Raises ScrapeFailed."""
+    options: Mapping[str, Any] = _pdf_options(plan) or {} if kind is ContentKind.PDF else {}
+    if kind is ContentKind.CSV:
+        options = {"codec": codec_of(body, content_type)}
+    return read_document(kind.value, body, options, seconds=plan.timeout / 1000)
+
+
+def read_document_content(kind: ContentKind, url: str, plan: ScrapePlan, document: DocumentText) -> PageContent:
+    """Return the content of a document whose text was read. Raises ScrapeFailed, and nothing else."""
+    with _failing(kind):
+        content = _from_html(kind, document.html, url, plan)
+        if kind is ContentKind.PDF:
+            content.markdown = _pdf_markdown(document.pages, _pdf_options(plan) or {})
+            content.metadata = {"title": document.title} if document.title else {}
+            content.num_pages, content.total_pages = len(document.pages), document.total
+            _add_pdf_parts(content, document.pages, _pdf_options(plan) or {})
+        content.warnings = (*content.warnings, *document.warnings)
+        _index_markdown(content, plan)
+        return content
+
+
+@contextmanager
+def _failing(kind: ContentKind) -> Iterator[None]:
+    try:
+        yield
+    except (ScrapeFailed, MemoryError):
+        raise
+    except Exception as error:
+        # Whatever a page does to its reader is an error of that page, never of the job.
+        raise ScrapeFailed(
+            "SCRAPE_ALL_ENGINES_FAILED", f"The page could not be read as {kind.value}: {type(error).__name__}."
+        ) from error
+
+
+def _read_html(kind: ContentKind, body: bytes, content_type: str, url: str, plan: ScrapePlan) -> PageContent:
+    return _from_html(kind, decode(body, content_type), url, plan)
+
+
+def _from_html(kind: ContentKind, text: str, url: str, plan: ScrapePlan) -> PageContent:
+    tree = parse_html(text)
+    resolver = resolver_of(tree, url)
+    content = PageContent(kind=kind, raw_html=text, metadata=metadata_of(tree, resolver))
+    if plan.is_indexed:
+        content.outline = outline_of(tree, resolver, content.metadata)
+    if plan.format("images") is not None:
+        content.images = images_of(tree, resolver)
+    if (wanted := plan.format("attributes")) is not None:
+        content.attributes = _attributes(tree, wanted.get("selectors") or ())
+    cleaned = _clean(tree, resolver, plan, only_main=plan.only_main_content)
+    content.markdown = _markdown(cleaned, plan, len(text))
+    if plan.only_main_content and not content.markdown and not _has_content(cleaned):
+        # Many pages have all their content in something with the class of a heading or a menu.
+        cleaned = _clean(parse_html(text), resolver, plan, only_main=False)
+        content.markdown = _markdown(cleaned, plan, len(text))
+    if content.outline is not None:
+        content.outline["text"] = _indexed_text(content.markdown, text, resolver, plan)
+    content.links = tuple(cleaned.links)
+    content.warnings = tuple(cleaned.warnings)
+    content.html = (cleaned.tree.html or "") if plan.format("html") is not None else ""
+    return content
+
+
+def _index_markdown(content: PageContent, plan: ScrapePlan) -> None:
+    """Let the search index have the Markdown of a page that is no HTML."""
+    if plan.is_indexed:
+        content.outline = {**(content.outline or {}), "text": content.markdown[:MAX_INDEXED]}
+
+
+def _indexed_text(markdown: str, text: str, resolver: Resolver, plan: ScrapePlan) -> str:
+    """Return the Markdown of a page's main content, whatever the plan keeps of it."""
+    if not plan.include_tags and not plan.exclude_tags:
+        return markdown[:MAX_INDEXED]
+    page = clean(parse_html(text), resolver)
+    return to_markdown(page.root, size=len(text), base64_images=False)[:MAX_INDEXED]
+
+
+def _clean(tree: LexborHTMLParser, resolver: Resolver, plan: ScrapePlan, *, only_main: bool) -> CleanPage:
+    return clean(tree, resolver, include=plan.include_tags, exclude=plan.exclude_tags, only_main=only_main)
+
+
+def _markdown(page: CleanPage, plan: ScrapePlan, size: int) -> str:
+    if all(one["type"] in _WITHOUT_MARKDOWN for one in plan.formats):
+        return ""
+    keeps_images = not plan.remove_base64_images
+    return without_skip_link(to_markdown(page.root, size=size, base64_images=keeps_images)).strip()
+
+
+def _has_content(page: CleanPage) -> bool:
+    return bool(page.root.text().strip()) or page.root.css_first("img[src]") is not None
+
+
+def _attributes(tree: LexborHTMLParser, selectors: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    found = []
+    for one in selectors:
+        selector, name = str(one.get("selector", "")), str(one.get("attribute", ""))
+        values = []
+        for node in matches(tree, selector) or []:
+            attributes = node.attributes
+            key = name if name in attributes else f"data-{name}"
+            if key in attributes:
+                values.append(attributes[key] or "")
+        found.append({"selector": selector, "attribute": name, "values": values})
+    return found
+
+
+def _pdf_options(plan: ScrapePlan) -> Mapping[str, Any] | None:
+    return next((one for one in plan.parsers if one.get("type") == "pdf"), None)
+
+
+def _pdf_as_it_is(kind: ContentKind, body: bytes, _type: str, _url: str, _plan: ScrapePlan) -> PageContent:
+    return PageContent(kind=kind, markdown=base64.b64encode(body).decode())
+
+
+def _add_pdf_parts(content: PageContent, pages: list[str], options: Mapping[str, Any]) -> None:
+    if options.get("pages"):
+        content.pages = [{"pageNumber": number, "markdown": text} for number, text in enumerate(pages, 1)]
+    if options.get("blocks"):
+        content.blocks = [_blocks(number, text) for number, text in enumerate(pages, 1)]
+        content.warnings += ("parsers.blocks: each paragraph is a block; the emulator sees no layout.",)
+
+
+def _pdf_markdown(pages: list[str], options: Mapping[str, Any]) -> str:
+    """Return the text of all pages. A mark stands between two of them, with the number of the one that follows."""
+    found = [(number, text) for number, text in enumerate(pages, 1) if text]
+    if not options.get("pageMarkers"):
+        return "\n\n".join(text for _, text in found)
+    marked = [f"\n\n---\n\n<!-- page {number} -->\n\n{text}" for number, text in found[1:]]
+    return "".join([*(text for _, text in found[:1]), *marked])
+
+
+def _blocks(number: int, text: str) -> dict[str, Any]:
+    items = [
+        {"id": f"{number}-{order}", "type": "text", "content": part, "readingOrder": order, "confidence": {}}
+        for order, part in enumerate((one.strip() for one in text.split("\n\n") if one.strip()), 1)
+    ]
+    return {"pageNumber": number, "status": "ok" if items else "empty", "items": items}
+
+
+def _read_text(kind: ContentKind, body: bytes, content_type: str, _url: str, _plan: ScrapePlan) -> PageContent:
+    text = decode(body, content_type)
+    language = {ContentKind.JSON: "json", ContentKind.XML: "xml"}.get(kind)
+    markdown = text if language is None else fenced(text.rstrip("\n"), language).replace("\x01", "").strip()
+    return PageContent(kind=kind, markdown=markdown, html=text, raw_html=text)
+
+
+def _tell_missing(kind: ContentKind, _body: bytes, _type: str, _url: str, _plan: ScrapePlan) -> PageContent:
+    """Return nothing of a file that the service reads and the emulator does not, and say so."""
+    return PageContent(kind=kind, warnings=(_OLD_OFFICE,))
+
+
+def _refuse(kind: ContentKind, _body: bytes, content_type: str, _url: str, _plan: ScrapePlan) -> PageContent:
+    named = f" ({content_type.partition(';')[0].strip()[:80]})" if content_type else ""
+    raise ScrapeFailed(
+        "SCRAPE_UNSUPPORTED_FILE_ERROR",
+        f"Files of this kind{named} are not supported: pages, PDF, text, JSON, XML and office documents are.",
+    )
+
+
+_DOCUMENTS = (
+    ContentKind.DOCX,
+    ContentKind.XLSX,
+    ContentKind.PPTX,
+    ContentKind.OPEN_DOCUMENT,
+    ContentKind.EPUB,
+    ContentKind.RTF,
+    ContentKind.CSV,
+)
+_READERS = {
+    ContentKind.HTML: _read_html,
+    ContentKind.PDF: _pdf_as_it_is,
+    ContentKind.JSON: _read_text,
+    ContentKind.XML: _read_text,
+    ContentKind.TEXT: _read_text,
+    ContentKind.OLD_OFFICE: _tell_missing,
+    ContentKind.UNSUPPORTED: _refuse,
+}

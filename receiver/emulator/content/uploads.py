@@ -1,0 +1,162 @@
+"""The kinds of files that can be uploaded, and which one a file is."""
+
+import secrets
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+from receiver.core.clock import Clock
+from receiver.emulator.content.kinds import ContentKind, kind_of
+from receiver.emulator.failures import CallRefused
+
+_OFFICE = "application/vnd.openxmlformats-officedocument."
+_ODF = "application/vnd.oasis.opendocument."
+
+
+@dataclass(frozen=True, slots=True)
+class UploadFormat:
+    """One kind of files, as the list of formats shows it."""
+
+    format: str
+    """Its name."""
+    extensions: tuple[str, ...]
+    """The ends of file names, with the dot."""
+    types: tuple[str, ...]
+    """Media types; the first one is the usual one."""
+    kind: ContentKind | None
+    """How it is read here; None if it cannot be read."""
+    group: Literal["html", "document"] = "document"
+    """What the service calls a kind of file."""
+
+    def wire(self) -> dict[str, Any]:
+        """Return the item of the list."""
+        return {
+            "format": self.format,
+            "kind": self.group,
+            "extensions": list(self.extensions),
+            "mimeTypes": list(self.types),
+            "available": self.kind is not None,
+        }
+
+
+UPLOAD_FORMATS = (
+    UploadFormat(
+        "html", (".html", ".htm", ".xhtml"), ("text/html", "application/xhtml+xml"), ContentKind.HTML, "html"
+    ),
+    UploadFormat("pdf", (".pdf",), ("application/pdf",), ContentKind.PDF),
+    UploadFormat("docx", (".docx",), (f"{_OFFICE}wordprocessingml.document",), ContentKind.DOCX),
+    UploadFormat("doc", (".doc",), ("application/msword",), None),
+    UploadFormat(
+        "odt",
+        (".odt", ".ods", ".odp"),
+        (f"{_ODF}text", f"{_ODF}spreadsheet", f"{_ODF}presentation"),
+        ContentKind.OPEN_DOCUMENT,
+    ),
+    UploadFormat("rtf", (".rtf",), ("application/rtf", "text/rtf"), ContentKind.RTF),
+    UploadFormat("xlsx", (".xlsx", ".xlsm"), (f"{_OFFICE}spreadsheetml.sheet",), ContentKind.XLSX),
+    UploadFormat("xls", (".xls",), ("application/vnd.ms-excel",), None),
+    UploadFormat("csv", (".csv", ".tsv"), ("text/csv", "text/tab-separated-values"), ContentKind.CSV),
+    UploadFormat("pptx", (".pptx",), (f"{_OFFICE}presentationml.presentation",), ContentKind.PPTX),
+    UploadFormat("epub", (".epub",), ("application/epub+zip",), ContentKind.EPUB),
+    UploadFormat("markdown", (".md", ".markdown"), ("text/markdown",), ContentKind.TEXT),
+    UploadFormat("txt", (".txt", ".text", ".rst", ".log"), ("text/plain",), ContentKind.TEXT),
+    UploadFormat("json", (".json",), ("application/json",), ContentKind.JSON),
+    UploadFormat("xml", (".xml",), ("application/xml", "text/xml"), ContentKind.XML),
+)
+"""Every kind of files that the service names, and those that are only read here."""
+_TYPE_OF = {one.kind: one.types[0] for one in reversed(UPLOAD_FORMATS) if one.kind is not None}
+_KNOWN_UNREADABLE = tuple(end for one in UPLOAD_FORMATS if one.kind is None for end in one.extensions)
+
+
+def type_of_upload(body: bytes, name: str, content_type: str) -> str | None:
+    """Return the media type that a file is to be read by; None if files of its kind cannot be read.
+
+    The end of its name decides, then its type, then its first bytes.
+    """
+    if name.lower().rstrip().endswith(_KNOWN_UNREADABLE):
+        return None
+    kind = kind_of(body, content_type, name, name_first=True)
+    if kind is ContentKind.UNSUPPORTED:
+        return None
+    _, semicolon, parameters = content_type.partition(";")
+    return f"{_TYPE_OF[kind]}{semicolon}{parameters}"
+
+
+# FOLDED: Files that wait to be parsed: sent to an address of their own first, so that the sender needs no API key.
+MAX_BYTES = 50 * 1024 * 1024
+"""Bytes of one file."""
+KEPT_FOR = timedelta(minutes=10)
+"""How long a file can be sent and parsed."""
+_PER_TEAM = 10
+_TOTAL_BYTES = 4 * MAX_BYTES
+_TOTAL = 1_000
+_MISSING = "No file waits under this uploadRef: it was never given, has expired, or was parsed"
+
+
+@dataclass(slots=True)
+class PendingUpload:
+    """A file that was announced, and perhaps has come."""
+
+    team: str
+    """Who announced it."""
+    name: str
+    """Its name."""
+    content_type: str
+    """Its media type; empty if it was not given."""
+    expires_at: datetime
+    """When it is forgotten, on the emulator's clock."""
+    data: bytes | None = None
+    """The file; None before it has come."""
+
+
+class PendingUploads:
+    """Keeps files in memory until they are parsed, within bounds. The reference of a file is a secret."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._waiting: dict[str, PendingUpload] = {}
+
+    def announce(self, team: str, name: str, content_type: str) -> tuple[str, PendingUpload]:
+        """Return a new reference and what it stands for. CallRefused with status 429 if too many wait."""
+        self._forget_old()
+        of_team = sum(one.team == team for one in self._waiting.values())
+        if of_team >= _PER_TEAM or len(self._waiting) >= _TOTAL:
+            text = f"{_PER_TEAM} files wait already: parse them, or wait until they expire"
+            raise CallRefused(429, text, code="PARSE_UPLOAD_UNPARSED_LIMIT_REACHED")
+        reference = secrets.token_urlsafe(24)
+        upload = PendingUpload(team, name, content_type, self._clock.now() + KEPT_FOR)
+        self._waiting[reference] = upload
+        return reference, upload
+
+    def put(self, reference: str, data: bytes) -> None:
+        """Take in a file. CallRefused if its reference is unknown, or there is no room for it."""
+        upload = self._find(reference)
+        if upload is None:
+            raise CallRefused(404, "The upload URL is unknown or has expired", code="NOT_FOUND")
+        if not data:
+            raise CallRefused(400, "The uploaded file is empty", code="BAD_REQUEST")
+        others = sum(len(one.data or b"") for one in self._waiting.values() if one is not upload)
+        if others + len(data) > _TOTAL_BYTES:
+            raise CallRefused(503, "The files that wait take too much memory", headers={"Retry-After": "60"})
+        upload.data = data
+
+    def take(self, team: str, reference: str) -> PendingUpload:
+        """Return a file that has come, once. CallRefused with status 400 if there is none."""
+        upload = self._find(reference)
+        if upload is None or upload.team != team:
+            raise CallRefused(400, _MISSING, code="BAD_REQUEST")
+        if upload.data is None:
+            raise CallRefused(400, "The file has not come yet: send it to its uploadUrl first", code="BAD_REQUEST")
+        return self._waiting.pop(reference)
+
+    def forget_all(self) -> None:
+        """Forget every file."""
+        self._waiting.clear()
+
+    def _find(self, reference: str) -> PendingUpload | None:
+        self._forget_old()
+        return self._waiting.get(reference)
+
+    def _forget_old(self) -> None:
+        now = self._clock.now()
+        self._waiting = {key: one for key, one in self._waiting.items() if one.expires_at > now}

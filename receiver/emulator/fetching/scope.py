@@ -1,0 +1,285 @@
+"""Which links a crawl follows: one table of tests, each with the reason that it gives for leaving a link out."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from typing import Any, Self
+from urllib.parse import SplitResult
+
+import re2
+
+from receiver.core.addresses import is_loopback, is_private
+from receiver.emulator.fetching.robots import ALLOW_ALL, RobotsRules
+from receiver.emulator.fetching.web_urls import (
+    host_of,
+    is_route,
+    own_port,
+    registrable_domain,
+    split_web_url,
+    url_key,
+)
+from receiver.errors import ReceiverError
+
+# FOLDED: Regular expressions that users give for URLs. RE2 matches them in linear time, whatever they are.
+MAX_PATTERN_LENGTH = 2_000
+MAX_PATTERNS = 1_000
+
+
+class WrongPattern(ReceiverError):
+    """A regular expression that cannot be used. The text, for the caller of the API, names it and says why."""
+
+    def __init__(self, field: str, pattern: str, reason: str) -> None:
+        shown = pattern if len(pattern) <= 100 else f"{pattern[:100]}…"
+        super().__init__(f"Invalid regular expression {shown!r} in {field}: {reason}")
+        self.field, self.pattern = field, pattern
+
+
+class UrlPatterns:
+    """Some regular expressions, which match anywhere in a text. WrongPattern names one that is wrong."""
+
+    def __init__(self, patterns: Sequence[str], field: str = "includePaths") -> None:
+        if len(patterns) > MAX_PATTERNS:
+            raise WrongPattern(field, patterns[MAX_PATTERNS], f"there may be at most {MAX_PATTERNS:,}")
+        self._patterns = [_compiled(pattern, field) for pattern in dict.fromkeys(patterns)]
+
+    def __bool__(self) -> bool:
+        return bool(self._patterns)
+
+    def match(self, text: str) -> bool:
+        """Tell whether any of them matches somewhere in the text."""
+        data = text.encode("utf-8", "replace")
+        return any(pattern.search(data) is not None for pattern in self._patterns)
+
+
+def _compiled(pattern: str, field: str) -> Any:
+    if len(pattern) > MAX_PATTERN_LENGTH:
+        raise WrongPattern(field, pattern, f"it may have at most {MAX_PATTERN_LENGTH:,} characters")
+    options = re2.Options()
+    options.log_errors = False
+    options.never_capture = True
+    try:
+        return re2.compile(pattern.encode(), options)
+    except (re2.error, UnicodeEncodeError) as exc:
+        reason = exc.args[0] if exc.args and isinstance(exc, re2.error) else "it is no text"
+        raise WrongPattern(field, pattern, reason.decode() if isinstance(reason, bytes) else str(reason)) from None
+
+
+# FOLDED: The part of a site that a crawl stays in, by the path of the URL that it starts at.
+_EXTENSION = re.compile(r"[^/]\.[A-Za-z][A-Za-z0-9]{0,4}$")
+"""At the end of a file's path; a version such as `/v1.2` has none."""
+
+
+def scope_folder(path: str) -> str:
+    """Return the folder that is below a path, with its slash at the end; of a file, the folder that it is in."""
+    if path.endswith("/") or _EXTENSION.search(path):
+        return path[: path.rfind("/") + 1]
+    return f"{path}/"
+
+
+def is_in_scope(path: str, seed_path: str) -> bool:
+    """Tell whether a path is in the scope of a seed.
+
+    A seed that ends with a slash stands for all below it, a file for its folder, and any other for itself and all
+    below.
+    """
+    folder = scope_folder(seed_path)
+    is_seed = path == seed_path and folder == f"{seed_path}/"
+    return is_seed or (path or "/").startswith(folder)
+
+
+MAX_URL_LENGTH = 8_000
+"""RFC 9110, section 4.1, recommends that everybody supports as much. It bounds the work of expressions."""
+_FILES = (
+    ".png", ".jpg", ".jpeg", ".gif", ".css", ".js", ".ico", ".svg", ".tiff", ".zip", ".exe", ".dmg", ".mp4", ".mp3",
+    ".wav", ".pptx", ".xlsx", ".avi", ".flv", ".woff", ".ttf", ".woff2", ".webp", ".inc",
+)  # fmt: skip
+"""What is no page; .pdf and .docx are. Only in lower case, as the service has it."""
+_SOCIAL = frozenset({
+    "facebook", "twitter", "linkedin", "instagram", "pinterest", "github", "calendly", "discord",
+})  # fmt: skip
+"""Names of registrable domains, without what comes after them."""
+
+
+class LinkVerdict(StrEnum):
+    """What becomes of a link, and why."""
+
+    TAKEN = "taken"
+    NOT_WEB = "its scheme is not http or https"
+    TOO_LONG = "its URL is too long"
+    TOO_DEEP = "its path has more parts than maxDepth allows"
+    FILE = "it is a file, not a page"
+    SECTION = "it leads to a section of a page"
+    OUTSIDE_SCOPE = "it is outside of the path that the crawl started at"
+    EXCLUDED = "excludePaths matches it"
+    NOT_INCLUDED = "no expression of includePaths matches it"
+    ROBOTS = "robots.txt forbids it"
+    SOCIAL = "it is a social network"
+    EXTERNAL = "it is on another host"
+
+    @property
+    def is_taken(self) -> bool:
+        """Whether the crawl follows the link."""
+        return self is LinkVerdict.TAKEN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CrawlRules:
+    """What the request of a crawl says about its links. A wrong expression is a WrongPattern in a CrawlScope."""
+
+    include_paths: tuple[str, ...] = ()
+    """Regular expressions: without a match, a link is left out. Empty: all are taken."""
+    exclude_paths: tuple[str, ...] = ()
+    """Regular expressions: with a match, a link is left out."""
+    regex_on_full_url: bool = False
+    """Whether the expressions are searched in the whole URL, not in its path."""
+    max_depth: int | None = None
+    """Version 1 only: the most path segments beyond those of the seed."""
+    crawl_entire_domain: bool = False
+    """Whether pages outside of the path of the seed are taken."""
+    allow_external_links: bool = False
+    """Whether pages of other sites are taken, but for their bare home pages."""
+    allow_subdomains: bool = False
+    """Whether pages of all hosts of the registrable domain are taken."""
+    ignore_query_parameters: bool = False
+    """Whether URLs that differ only in their query are one page."""
+    deduplicate_similar_urls: bool = True
+    """Whether URLs that differ as similar ones do (`url_key`) are one page."""
+
+
+class CrawlScope:
+    """Judges the links of one crawl. `seed` is an absolute URL, after the redirects of the first page."""
+
+    def __init__(self, seed: str, rules: CrawlRules, robots: RobotsRules = ALLOW_ALL) -> None:
+        parts = split_web_url(seed)
+        if parts is None:
+            raise ValueError(f"a crawl starts at a URL of the web, not at {seed[:200]!r}")
+        self.seed, self.rules, self.robots = parts, rules, robots
+        self.includes = UrlPatterns(rules.include_paths, "includePaths")
+        self.excludes = UrlPatterns(rules.exclude_paths, "excludePaths")
+        self.domain = registrable_domain(host_of(parts))
+        self.segments = _segments(parts.path)
+        self.is_local = _is_local(host_of(parts))
+
+    def judge(self, url: str) -> LinkVerdict:
+        """Return what becomes of an absolute link, or of the URL that a page redirected to."""
+        if len(url) > MAX_URL_LENGTH:
+            return LinkVerdict.TOO_LONG
+        parts = split_web_url(url)
+        if parts is None:
+            return LinkVerdict.NOT_WEB
+        link = _Link(url, parts, self)
+        tests = (*_EVERY_LINK, *(_SAME_HOST if link.is_same_host else _OTHER_HOST))
+        return next((verdict for verdict, applies in tests if applies(link)), LinkVerdict.TAKEN)
+
+    def is_own(self, url: str) -> bool:
+        """Tell whether a URL has the host of the seed."""
+        parts = split_web_url(url)
+        return parts is not None and _Link(url, parts, self).is_same_host
+
+    def key(self, url: str) -> str:
+        """Return the same text for URLs that are one page to this crawl."""
+        return url_key(
+            url, similar=self.rules.deduplicate_similar_urls, ignore_query=self.rules.ignore_query_parameters
+        )
+
+    def moved_to(self, seed: str, robots: RobotsRules | None = None) -> Self:
+        """Return the scope after the seed redirected to another host: the crawl goes on there."""
+        return type(self)(seed, self.rules, self.robots if robots is None else robots)
+
+
+class _Link:
+    """A link in the eyes of a scope: what the tests ask it."""
+
+    def __init__(self, url: str, parts: SplitResult, scope: CrawlScope) -> None:
+        self.url, self.parts, self.scope = url, parts, scope
+
+    @cached_property
+    def host(self) -> str:
+        return host_of(self.parts)
+
+    @cached_property
+    def is_same_host(self) -> bool:
+        # The ports count, which upstream ignores: two sites on this machine differ in nothing else.
+        seed = self.scope.seed
+        same = self.host.removeprefix("www.") == host_of(seed).removeprefix("www.")
+        return same and own_port(self.parts) == own_port(seed)
+
+    @cached_property
+    def matched(self) -> str:
+        """What the expressions are searched in."""
+        return self.url if self.scope.rules.regex_on_full_url else self.parts.path or "/"
+
+    @property
+    def is_too_deep(self) -> bool:
+        depth = self.scope.rules.max_depth
+        return depth is not None and _segments(self.parts.path) > depth + self.scope.segments
+
+    @property
+    def is_file(self) -> bool:
+        return self.parts.path.endswith(_FILES)
+
+    @property
+    def is_section(self) -> bool:
+        return bool(self.parts.fragment) and not is_route(self.parts.fragment)
+
+    @property
+    def is_outside(self) -> bool:
+        return not (self.scope.rules.crawl_entire_domain or is_in_scope(self.parts.path, self.scope.seed.path))
+
+    @property
+    def is_not_included(self) -> bool:
+        return bool(self.scope.includes) and not self.scope.includes.match(self.matched)
+
+    @property
+    def is_social(self) -> bool:
+        return registrable_domain(self.host).partition(".")[0] in _SOCIAL
+
+    @property
+    def is_taken_abroad(self) -> bool:
+        """Whether a link to another host is followed."""
+        # A site on the internet has no say in what is fetched from this machine and its network.
+        if _is_local(self.host) and not self.scope.is_local:
+            return False
+        if self.scope.rules.allow_external_links and not self._is_bare_home:
+            return True
+        return self.scope.rules.allow_subdomains and self._is_sibling and not self.is_not_included
+
+    @property
+    def _is_bare_home(self) -> bool:
+        return self.parts.path in ("", "/") and not self.parts.query
+
+    @property
+    def _is_sibling(self) -> bool:
+        same_port = own_port(self.parts) == own_port(self.scope.seed)
+        return same_port and registrable_domain(self.host) == self.scope.domain
+
+
+_Tests = tuple[tuple[LinkVerdict, Callable[[_Link], bool]], ...]
+
+# The first test that applies decides. The order is that of the service.
+_EVERY_LINK: _Tests = (
+    (LinkVerdict.TOO_DEEP, lambda link: link.is_too_deep),
+    (LinkVerdict.FILE, lambda link: link.is_file),
+)
+_SAME_HOST: _Tests = (
+    (LinkVerdict.SECTION, lambda link: link.is_section),
+    (LinkVerdict.OUTSIDE_SCOPE, lambda link: link.is_outside),
+    (LinkVerdict.EXCLUDED, lambda link: link.scope.excludes.match(link.matched)),
+    (LinkVerdict.NOT_INCLUDED, lambda link: link.is_not_included),
+    (LinkVerdict.ROBOTS, lambda link: not link.scope.robots.allows(link.url)),
+)
+_OTHER_HOST: _Tests = (
+    (LinkVerdict.SOCIAL, lambda link: link.is_social),
+    (LinkVerdict.EXCLUDED, lambda link: link.scope.excludes.match(link.url)),
+    (LinkVerdict.EXTERNAL, lambda link: not link.is_taken_abroad),
+)
+
+
+def _segments(path: str) -> int:
+    return sum(1 for segment in path.split("/") if segment)
+
+
+def _is_local(host: str) -> bool:
+    return is_loopback(host) or is_private(host)

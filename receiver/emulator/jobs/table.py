@@ -1,0 +1,404 @@
+"""The tables of jobs and their pages. Every function runs inside of a transaction of the state database."""
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from receiver.core.clock import from_micros, to_micros
+from receiver.emulator.jobs.records import (
+    EmulatedJobState,
+    JobKind,
+    JobRecord,
+    PageError,
+    WaitingPage,
+    plan_from_json,
+    plan_to_json,
+)
+from receiver.emulator.state.database import pack, unpack
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS jobs (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    id TEXT NOT NULL UNIQUE,
+    kind TEXT NOT NULL,
+    team TEXT NOT NULL,
+    plan BLOB NOT NULL,
+    page_limit INTEGER NOT NULL,
+    state TEXT NOT NULL,
+    error TEXT,
+    created_at INTEGER NOT NULL,
+    ended_at INTEGER,
+    expires_at INTEGER NOT NULL,
+    found INTEGER NOT NULL DEFAULT 0,
+    completed INTEGER NOT NULL DEFAULT 0,
+    failed INTEGER NOT NULL DEFAULT 0,
+    credits INTEGER NOT NULL DEFAULT 0,
+    blocked INTEGER NOT NULL DEFAULT 0,
+    sitemap_read INTEGER NOT NULL DEFAULT 0,
+    emptied INTEGER NOT NULL DEFAULT 0
+) STRICT;
+CREATE INDEX IF NOT EXISTS jobs_unended ON jobs (seq) WHERE ended_at IS NULL;
+CREATE INDEX IF NOT EXISTS jobs_expiring ON jobs (expires_at);
+CREATE TABLE IF NOT EXISTS job_pages (
+    job INTEGER NOT NULL,
+    number INTEGER NOT NULL,
+    url TEXT NOT NULL,
+    depth INTEGER NOT NULL,
+    waiting INTEGER NOT NULL DEFAULT 1,
+    PRIMARY KEY (job, number)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS job_keys (
+    job INTEGER NOT NULL,
+    key TEXT NOT NULL,
+    PRIMARY KEY (job, key)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS job_errors (
+    job INTEGER NOT NULL,
+    number INTEGER NOT NULL,
+    id TEXT NOT NULL,
+    at INTEGER NOT NULL,
+    url TEXT NOT NULL,
+    code TEXT NOT NULL,
+    text TEXT NOT NULL,
+    PRIMARY KEY (job, number)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS job_blocked (
+    job INTEGER NOT NULL,
+    url TEXT NOT NULL,
+    PRIMARY KEY (job, url)
+) STRICT, WITHOUT ROWID;
+"""
+
+MAX_BLOCKED = 10_000
+"""How many URLs a job lists that robots.txt forbids."""
+_MICROS_OF_WEEK = 7 * 24 * 60 * 60 * 1_000_000
+_NO_LIMIT = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class FoundLink:
+    """A URL that a crawl may take up."""
+
+    url: str
+    """Its absolute URL."""
+    key: str
+    """What is equal for URLs that count as one page."""
+
+
+def insert_job(connection: sqlite3.Connection, job: JobRecord, urls: Sequence[str], limit: int | None) -> int:
+    """Keep a job with its first pages, and return its `seq`."""
+    row = connection.execute(
+        "INSERT INTO jobs (id, kind, team, plan, page_limit, state, created_at, expires_at)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING seq",
+        (
+            job.id,
+            job.kind,
+            job.team,
+            plan_to_json(job.plan),
+            _NO_LIMIT if limit is None else limit,
+            job.state,
+            to_micros(job.created_at),
+            to_micros(job.expires_at),
+        ),
+    ).fetchone()
+    seq = int(row[0])
+    add_pages(connection, seq, urls)
+    return seq
+
+
+def add_pages(connection: sqlite3.Connection, seq: int, urls: Sequence[str]) -> None:
+    """Take up pages, whatever their keys and the limit of the job."""
+    found = connection.execute("SELECT found FROM jobs WHERE seq = ?", (seq,)).fetchone()[0]
+    connection.executemany(
+        "INSERT INTO job_pages (job, number, url, depth) VALUES (?, ?, ?, 0)",
+        ((seq, number, url) for number, url in enumerate(urls, start=found + 1)),
+    )
+    connection.execute("UPDATE jobs SET found = found + ? WHERE seq = ?", (len(urls), seq))
+
+
+def take_key(connection: sqlite3.Connection, seq: int, key: str) -> bool:
+    """Note that a job has a page with this key; False if it had one before."""
+    return connection.execute("INSERT OR IGNORE INTO job_keys VALUES (?, ?)", (seq, key)).rowcount == 1
+
+
+def add_links(connection: sqlite3.Connection, seq: int, links: Iterable[FoundLink], depth: int) -> int:
+    """Take up the links that are new, first come, first served, and return how many were looked at.
+
+    Those behind have found no place: the job is at its limit, or no longer scrapes.
+    """
+    row = connection.execute("SELECT found, failed, page_limit, state FROM jobs WHERE seq = ?", (seq,)).fetchone()
+    if row is None or row["state"] != EmulatedJobState.SCRAPING:
+        return 0
+    taken, looked_at = choose_new(links, row, lambda key: take_key(connection, seq, key))
+    connection.executemany(
+        "INSERT INTO job_pages (job, number, url, depth) VALUES (?, ?, ?, ?)",
+        ((seq, number, link.url, depth) for number, link in enumerate(taken, start=row["found"] + 1)),
+    )
+    connection.execute("UPDATE jobs SET found = found + ? WHERE seq = ?", (len(taken), seq))
+    return looked_at
+
+
+def choose_new(
+    links: Iterable[FoundLink], crawl: sqlite3.Row, take: Callable[[str], bool]
+) -> tuple[Sequence[FoundLink], int]:
+    """Return the links for which a crawl has a place and whose keys `take` takes, and how many were looked at.
+
+    `crawl` has the numbers of pages that were `found` and that `failed`, and its `page_limit`. A page that failed
+    has given its place back.
+    """
+    free = crawl["page_limit"] + crawl["failed"] - crawl["found"]
+    taken: list[FoundLink] = []
+    looked_at = 0
+    for link in links:
+        if len(taken) >= free:
+            break
+        looked_at += 1
+        if take(link.key):
+            taken.append(link)
+    return taken, looked_at
+
+
+def add_blocked(connection: sqlite3.Connection, seq: int, urls: Iterable[str]) -> None:
+    """List URLs that robots.txt forbids."""
+    blocked = connection.execute("SELECT blocked FROM jobs WHERE seq = ?", (seq,)).fetchone()
+    if blocked is None:
+        return
+    added = 0
+    for url in urls:
+        if blocked[0] + added >= MAX_BLOCKED:
+            break
+        added += connection.execute("INSERT OR IGNORE INTO job_blocked VALUES (?, ?)", (seq, url)).rowcount
+    connection.execute("UPDATE jobs SET blocked = blocked + ? WHERE seq = ?", (added, seq))
+
+
+def waiting_pages(connection: sqlite3.Connection, seq: int, after: int, limit: int) -> list[WaitingPage]:
+    """Return pages that nobody has scraped, from a number on, in the order in which they were found."""
+    rows = connection.execute(
+        "SELECT number, url, depth FROM job_pages WHERE job = ? AND number > ? AND waiting ORDER BY number LIMIT ?",
+        (seq, after, limit),
+    )
+    return [WaitingPage(*row) for row in rows]
+
+
+def end_page(connection: sqlite3.Connection, seq: int, number: int) -> bool:
+    """Note that a page waits no more; False if it did not, or is forgotten."""
+    ended = connection.execute(
+        "UPDATE job_pages SET waiting = 0 WHERE job = ? AND number = ? AND waiting", (seq, number)
+    )
+    return ended.rowcount == 1
+
+
+def count_completed(connection: sqlite3.Connection, seq: int, cost: int) -> int:
+    """Count a page that was scraped, and return the position of its document: the first is 1."""
+    row = connection.execute(
+        "UPDATE jobs SET completed = completed + 1, credits = credits + ? WHERE seq = ? RETURNING completed",
+        (cost, seq),
+    ).fetchone()
+    return int(row[0])
+
+
+def count_failed(connection: sqlite3.Connection, seq: int, number: int, error: PageError | None) -> None:
+    """Count a page that was not scraped, and list its error, if there is one to be listed."""
+    connection.execute("UPDATE jobs SET failed = failed + 1 WHERE seq = ?", (seq,))
+    if error is not None:
+        connection.execute(
+            "INSERT INTO job_errors VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (seq, number, error.id, to_micros(error.at), error.url, error.code, error.text),
+        )
+
+
+def add_credits(connection: sqlite3.Connection, seq: int, amount: int) -> None:
+    """Count what a page cost that is no result."""
+    if amount:
+        connection.execute("UPDATE jobs SET credits = credits + ? WHERE seq = ?", (amount, seq))
+
+
+def note_sitemap(connection: sqlite3.Connection, seq: int) -> None:
+    """Note that the sitemaps of the site are read."""
+    connection.execute("UPDATE jobs SET sitemap_read = 1 WHERE seq = ?", (seq,))
+
+
+def cancel(connection: sqlite3.Connection, seq: int) -> bool:
+    """Cancel a job; False if it has ended."""
+    cancelled = connection.execute(
+        "UPDATE jobs SET state = ? WHERE seq = ? AND state IN (?, ?)",
+        (EmulatedJobState.CANCELLED, seq, EmulatedJobState.SCRAPING, EmulatedJobState.CANCELLED),
+    )
+    return cancelled.rowcount == 1
+
+
+def end_job(connection: sqlite3.Connection, seq: int, now: datetime) -> bool:
+    """End a job of which no page is left; False if pages have come."""
+    ended = connection.execute(
+        "UPDATE jobs SET ended_at = ?, state = CASE state WHEN 'scraping' THEN 'completed' ELSE state END"
+        " WHERE seq = ? AND ended_at IS NULL AND completed + failed = found",
+        (to_micros(now), seq),
+    )
+    return ended.rowcount == 1
+
+
+def fail_job(connection: sqlite3.Connection, seq: int, error: str, now: datetime) -> None:
+    """End a job that cannot go on. Its results stay."""
+    connection.execute(
+        "UPDATE jobs SET state = ?, error = ?, ended_at = ? WHERE seq = ?",
+        (EmulatedJobState.FAILED, error, to_micros(now), seq),
+    )
+
+
+def reopen(connection: sqlite3.Connection, seq: int, urls: Sequence[str]) -> bool:
+    """Add pages to a job, which goes on if it was completed; False if it was cancelled or failed."""
+    reopened = connection.execute(
+        "UPDATE jobs SET state = ?, ended_at = NULL WHERE seq = ? AND state IN (?, ?)",
+        (EmulatedJobState.SCRAPING, seq, EmulatedJobState.SCRAPING, EmulatedJobState.COMPLETED),
+    )
+    if reopened.rowcount:
+        add_pages(connection, seq, urls)
+    return reopened.rowcount == 1
+
+
+def job_by_id(connection: sqlite3.Connection, job_id: str) -> JobRecord | None:
+    """Return a job."""
+    row = connection.execute("SELECT * FROM jobs WHERE id = ?", (job_id,)).fetchone()
+    return None if row is None else _record_of(row)
+
+
+def job_by_seq(connection: sqlite3.Connection, seq: int) -> JobRecord | None:
+    """Return a job."""
+    row = connection.execute("SELECT * FROM jobs WHERE seq = ?", (seq,)).fetchone()
+    return None if row is None else _record_of(row)
+
+
+def unended_jobs(connection: sqlite3.Connection) -> list[JobRecord]:
+    """Return the jobs that have pages left, oldest first."""
+    return [_record_of(row) for row in connection.execute("SELECT * FROM jobs WHERE ended_at IS NULL ORDER BY seq")]
+
+
+def page_errors(connection: sqlite3.Connection, seq: int) -> list[PageError]:
+    """Return the errors of a job's pages, in the order of the pages."""
+    rows = connection.execute("SELECT * FROM job_errors WHERE job = ? ORDER BY number", (seq,))
+    return [
+        PageError(id=row["id"], at=from_micros(row["at"]), url=row["url"], code=row["code"], text=row["text"])
+        for row in rows
+    ]
+
+
+def blocked_urls(connection: sqlite3.Connection, seq: int) -> list[str]:
+    """Return the URLs of a job that robots.txt forbids."""
+    return [row[0] for row in connection.execute("SELECT url FROM job_blocked WHERE job = ? ORDER BY url", (seq,))]
+
+
+def last_completed(connection: sqlite3.Connection, team: str) -> datetime | None:
+    """Return when a job of the team was last completed."""
+    row = connection.execute(
+        "SELECT max(ended_at) FROM jobs WHERE team = ? AND state = ?", (team, EmulatedJobState.COMPLETED)
+    ).fetchone()
+    return None if row[0] is None else from_micros(row[0])
+
+
+def expire(connection: sqlite3.Connection, now: datetime) -> list[int]:
+    """Delete the pages and errors of jobs that have expired, and return their `seq`.
+
+    A job's own row stays for a week more, so that its status can say why there is nothing.
+    """
+    moment = to_micros(now)
+    rows = connection.execute(
+        "UPDATE jobs SET emptied = 1 WHERE expires_at <= ? AND ended_at IS NOT NULL AND NOT emptied RETURNING seq",
+        (moment,),
+    )
+    expired = [row[0] for row in rows.fetchall()]
+    for name in ("job_pages", "job_keys", "job_errors", "job_blocked"):
+        connection.executemany(f"DELETE FROM {name} WHERE job = ?", ((seq,) for seq in expired))  # noqa: S608 - constants
+    connection.execute(
+        "DELETE FROM jobs WHERE expires_at <= ? AND ended_at IS NOT NULL", (moment - _MICROS_OF_WEEK,)
+    )
+    return expired
+
+
+def _record_of(row: sqlite3.Row) -> JobRecord:
+    kind = JobKind(row["kind"])
+    return JobRecord(
+        seq=row["seq"],
+        id=row["id"],
+        kind=kind,
+        team=row["team"],
+        plan=plan_from_json(kind, row["plan"]),
+        state=EmulatedJobState(row["state"]),
+        error=row["error"],
+        created_at=from_micros(row["created_at"]),
+        ended_at=None if row["ended_at"] is None else from_micros(row["ended_at"]),
+        expires_at=from_micros(row["expires_at"]),
+        found=row["found"],
+        completed=row["completed"],
+        failed=row["failed"],
+        credits=row["credits"],
+        blocked=row["blocked"],
+        sitemap_read=bool(row["sitemap_read"]),
+    )
+
+
+# FOLDED: The documents of jobs, in the order in which their pages were scraped.
+Json = dict[str, Any]
+
+RESULTS_SCHEMA = """
+CREATE TABLE IF NOT EXISTS job_documents (
+    job INTEGER NOT NULL,
+    position INTEGER NOT NULL,
+    size INTEGER NOT NULL,
+    document BLOB NOT NULL,
+    PRIMARY KEY (job, position)
+) STRICT;
+"""
+
+MAX_DOCUMENTS = 100
+"""How many documents one answer has, unless the call asks for another number."""
+MAX_BYTES = 10 * 1024 * 1024
+"""How many bytes of documents one answer has; one document is always in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResultsPage:
+    """Some documents of a job."""
+
+    texts: list[bytes]
+    """The documents as JSON, in the order in which their pages were scraped."""
+    last: int
+    """The position of the last one: the first of all documents has 1."""
+
+    @property
+    def documents(self) -> list[Json]:
+        """The documents."""
+        return [json.loads(text) for text in self.texts]
+
+
+def insert_document(connection: sqlite3.Connection, job: int, position: int, document: bytes) -> None:
+    """Keep the document of a page."""
+    row = (job, position, len(document), pack(document))
+    connection.execute("INSERT INTO job_documents VALUES (?, ?, ?, ?)", row)
+
+
+def read_documents(
+    connection: sqlite3.Connection, job: int, skip: int, limit: int, max_bytes: int = MAX_BYTES
+) -> ResultsPage:
+    """Return documents from a position on: at most `limit`, and no more than `max_bytes`, but at least one."""
+    texts: list[bytes] = []
+    position, budget = skip, max_bytes
+    rows = connection.execute(
+        "SELECT position, size, document FROM job_documents WHERE job = ? AND position > ?"
+        " ORDER BY position LIMIT ?",
+        (job, skip, limit),
+    )
+    for row in rows:
+        budget -= row["size"]
+        if budget < 0 and texts:
+            break
+        texts.append(unpack(row["document"]))
+        position = row["position"]
+    return ResultsPage(texts, position)
+
+
+def delete_documents(connection: sqlite3.Connection, jobs: list[int]) -> None:
+    """Delete the documents of jobs."""
+    connection.executemany("DELETE FROM job_documents WHERE job = ?", ((seq,) for seq in jobs))

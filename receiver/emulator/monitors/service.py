@@ -1,0 +1,189 @@
+"""The monitors of the emulator, as the operations of the API use them."""
+
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from datetime import datetime
+from types import TracebackType
+from typing import Self
+
+from receiver.core.clock import Clock
+from receiver.emulator.activity import Activity
+from receiver.emulator.extraction.extractor import Extractor
+from receiver.emulator.failures import CallRefused
+from receiver.emulator.ids import IdSource
+from receiver.emulator.monitors.checks import CheckRunner
+from receiver.emulator.monitors.estimates import credits_per_month
+from receiver.emulator.monitors.findings import ChangeJudge
+from receiver.emulator.monitors.ports import CheckAccount, CheckEvents, HitFinder, SiteCrawler
+from receiver.emulator.monitors.recording import CheckRecorder
+from receiver.emulator.monitors.records import monitor_record
+from receiver.emulator.monitors.scheduler import MonitorScheduler
+from receiver.emulator.monitors.table import MonitorRow, MonitorTable
+from receiver.emulator.scrapes import Json, Scraper
+from receiver.emulator.state.database import StateDatabase
+from receiver.emulator.wire.monitors import read_monitor, read_monitor_changes
+from receiver.emulator.wire.plans import MonitorPlan
+from receiver.emulator.wire.policy import RequestPolicy
+from receiver.emulator.working.processes import HeavyWork, InThreads
+
+
+class MonitorBusy(Exception):
+    """A check of the monitor runs."""
+
+    def __init__(self, check_id: str | None) -> None:
+        super().__init__(check_id)
+        self.check_id = check_id
+
+
+class Monitors:
+    """Keeps monitors and runs their checks. Its block starts and stops the schedule.
+
+    CallRefused with status 404 says that the team has no such monitor or check.
+    """
+
+    def __init__(
+        self,
+        *,
+        database: StateDatabase,
+        scraper: Scraper,
+        events: CheckEvents,
+        account: CheckAccount,
+        clock: Clock,
+        ids: IdSource,
+        sites: SiteCrawler | None = None,
+        searches: HitFinder | None = None,
+        extractor: Extractor | None = None,
+        work: HeavyWork | None = None,
+        jitter: bool = False,
+        activity: Activity | None = None,
+        policy: RequestPolicy | None = None,
+        horizon: Callable[[], datetime] | None = None,
+    ) -> None:
+        """`horizon` tells up to which moment the clock is being moved; without it, it only passes.
+
+        Pages are compared by `work`; without it, in threads.
+        """
+        self._clock = clock
+        self._ids = ids
+        self._policy = policy or RequestPolicy()
+        self._policy_of_kept = replace(self._policy, threat_protection="on", plain_hosts=None)
+        self._table = MonitorTable(database)
+        runner = CheckRunner(
+            table=self._table,
+            recorder=CheckRecorder(database=database, events=events, account=account, clock=clock, ids=ids),
+            scraper=scraper,
+            clock=clock,
+            ids=ids,
+            judge=ChangeJudge(extractor or Extractor()),
+            work=work or InThreads(),
+            sites=sites,
+            searches=searches,
+        )
+        self._scheduler = MonitorScheduler(
+            database=database,
+            table=self._table,
+            runner=runner,
+            account=account,
+            clock=clock,
+            ids=ids,
+            read=self._plan_of,
+            horizon=horizon,
+            jitter=jitter,
+            activity=activity,
+        )
+
+    async def __aenter__(self) -> Self:
+        await self._scheduler.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self._scheduler.__aexit__(kind, error, traceback)
+
+    async def over(self) -> None:
+        """Return when no check runs."""
+        await self._scheduler.over()
+
+    async def reset(self) -> None:
+        """Stop all checks: the tables are emptied after this."""
+        await self._scheduler.stop_checks()
+
+    async def create(self, team: str, body: Json) -> Json:
+        """Make a monitor, and return its record. CallRefused says what is wrong with the body."""
+        now = self._clock.now()
+        plan = read_monitor(body, new_id=self._ids.new, now=now, policy=self._policy)
+        monitor_id = self._ids.new()
+        first = self._scheduler.first_run(monitor_id, plan)
+        await self._table.add(team, monitor_id, plan.body, now=now, next_run_at=first)
+        self._scheduler.changed()
+        return await self.get(team, monitor_id)
+
+    async def newest(self, team: str, limit: int, offset: int) -> list[Json]:
+        """Return records of monitors, the newest first."""
+        return [self._record(row) for row in await self._table.newest(team, limit, offset)]
+
+    async def get(self, team: str, monitor_id: str) -> Json:
+        """Return the record of a monitor."""
+        return self._record(await self._find(team, monitor_id), subscriptions=True)
+
+    async def change(self, team: str, monitor_id: str, body: Json, nulls: Collection[str] = ()) -> Json:
+        """Change a monitor, and return its record. `nulls` are the keys that were null in the request."""
+        row = await self._find(team, monitor_id)
+        now = self._clock.now()
+        plan = read_monitor_changes(body, row.body, new_id=self._ids.new, now=now, nulls=nulls, policy=self._policy)
+        first = self._scheduler.first_run(monitor_id, plan)
+        await self._table.change(monitor_id, plan.body, now=now, next_run_at=first)
+        self._scheduler.changed()
+        return await self.get(team, monitor_id)
+
+    async def delete(self, team: str, monitor_id: str) -> None:
+        """Delete a monitor. A check that runs goes on to its end."""
+        await self._find(team, monitor_id)
+        await self._table.delete(monitor_id)
+
+    async def run(self, team: str, monitor_id: str) -> Json:
+        """Start a check, and return its record. MonitorBusy says that one runs already."""
+        row = await self._find(team, monitor_id)
+        if row.status == "paused":
+            raise CallRefused(409, "Monitor is paused")
+        if self._scheduler.is_busy(monitor_id):
+            raise MonitorBusy(self._scheduler.current_check(monitor_id))
+        return await self._scheduler.start_now(row, self._plan_of(row))
+
+    async def checks(self, team: str, monitor_id: str, limit: int, offset: int, status: str | None) -> list[Json]:
+        """Return records of checks, the newest first."""
+        await self._find(team, monitor_id)
+        return await self._table.checks(monitor_id, limit, offset, status)
+
+    async def check(self, team: str, monitor_id: str, check_id: str) -> Json:
+        """Return the record of a check."""
+        await self._find(team, monitor_id)
+        check = await self._table.check(monitor_id, check_id)
+        if check is None:
+            raise CallRefused(404, "Check not found")
+        return check
+
+    async def pages(self, check_id: str, limit: int, skip: int, status: str | None) -> list[Json]:
+        """Return records of the pages of a check."""
+        return await self._table.pages(check_id, limit, skip, status)
+
+    async def _find(self, team: str, monitor_id: str) -> MonitorRow:
+        row = await self._table.find(team, monitor_id)
+        if row is None:
+            raise CallRefused(404, "Monitor not found")
+        return row
+
+    def _plan_of(self, row: MonitorRow) -> MonitorPlan:
+        """Return the plan of a kept monitor: a change that changes nothing reads it again.
+
+        It was accepted when it was made or changed last, whatever the policy and the calendar say now.
+        """
+        unchanged = {"name": row.body["name"]}
+        return read_monitor_changes(
+            unchanged, row.body, new_id=self._ids.new, now=row.updated_at, policy=self._policy_of_kept
+        )
+
+    def _record(self, row: MonitorRow, *, subscriptions: bool = False) -> Json:
+        cost = credits_per_month(self._plan_of(row), self._clock.now())
+        return monitor_record(row, credits_per_month=cost, subscriptions=subscriptions)

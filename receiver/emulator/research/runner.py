@@ -1,0 +1,246 @@
+"""Runs one extraction or agent: finds pages, scrapes them, and ends when nothing is missing or nothing is left."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from receiver.emulator.failures import CallRefused, ScrapeFailed
+from receiver.emulator.research import table
+from receiver.emulator.research.choosing import (
+    FOUND,
+    GIVEN,
+    candidates,
+    given,
+    links_in,
+    names_in_schema,
+    score_of,
+    wanted_words,
+    words_of_properties,
+)
+from receiver.emulator.research.outcome import ResearchFindings
+from receiver.emulator.research.records import (
+    CandidatePage,
+    NextPage,
+    ResearchContext,
+    ResearchedPage,
+    ResearchRecord,
+)
+from receiver.emulator.research.settling import ResearchSettler
+from receiver.emulator.scrapes import Json, ScrapedPage
+from receiver.emulator.search.engine import SearchEngine
+from receiver.emulator.wire.research import is_wildcard, wildcard_root
+from receiver.emulator.wire.searches import SearchPlan
+from receiver.requests import prices
+from receiver.runtime.log_lines import event_log
+
+log = event_log(__name__)
+
+MAX_CREDITS_EXCEEDED = "Max credits exceeded"
+"""Why an agent fails whose next step would cost too much."""
+_HITS = 10
+"""How many hits a search gives."""
+_LISTED = 1_000
+"""How many pages below a URL are looked at."""
+_GIVEN_SCORES = GIVEN // 2
+_NO_SEARCH = "The emulator has no web search here: give urls."
+
+
+class ResearchRunner:
+    """Works on a job until it has ended. It may begin in the middle: what is noted is not done again."""
+
+    def __init__(self, job: ResearchRecord, context: ResearchContext) -> None:
+        self.job = job
+        self._plan = job.plan
+        self._context = context
+        self._settler = ResearchSettler(job, context)
+        self._names = names_in_schema(job.plan.schema)
+        self._words = wanted_words(job.plan.prompt, self._names)
+        self._words_of = words_of_properties(job.plan.schema)
+        self._credits = job.credits
+        self._searched = job.searched
+        self._notes: list[str] = []
+
+    async def run(self) -> None:
+        """Return when the job has ended. A fault of the emulator fails the job."""
+        try:
+            if not self.job.prepared:
+                await self._prepare()
+            stopped_by = await (self._work_as_agent() if self._plan.kind == "agent" else self._scrape_all())
+            await self._end(stopped_by)
+        except Exception:
+            fault = self._context.ids.new()
+            log.exception("job_crashed", extra={"job_id": self.job.id, "fault": fault})
+            await self._settler.fail(f"The job ended by a fault of the emulator; its log has it as {fault}")
+
+    async def _prepare(self) -> None:
+        """Note the pages to begin with."""
+        plain = [url for url in self._plan.urls if not is_wildcard(url)]
+        pages = given(plain)
+        for url in self._plan.urls:
+            if is_wildcard(url):
+                pages += await self._below(url)
+        await self._settler.prepare(pages)
+
+    async def _below(self, url: str) -> list[CandidatePage]:
+        """Return the pages below a URL, those first that share words with what is wanted."""
+        try:
+            urls = await self._context.list_site(wildcard_root(url), team=self.job.team, limit=_LISTED)
+        except ScrapeFailed as exc:
+            self._notes.append(f"{url}: {exc}")
+            return []
+        ordered = sorted(urls, key=lambda one: -score_of(one, "", self._words))
+        return given(ordered[: self._plan.max_pages], GIVEN - _LISTED)
+
+    async def _search(self) -> None:
+        """Search for pages once, which is a step of an agent."""
+        self._searched = True
+        query = _query(self._plan.prompt, self._names)
+        if self._context.search is None:
+            if not self._plan.urls:
+                self._notes.append(_NO_SEARCH)
+            await self._settler.searched(query, [], 0)
+            return
+        try:
+            urls = await self._context.search(query, team=self.job.team, limit=_HITS)
+        except ScrapeFailed as exc:
+            self._notes.append(f"The search failed: {exc}")
+            await self._settler.searched(query, [], 0)
+            return
+        self._credits += prices.SEARCH
+        await self._settler.searched(query, given(urls, FOUND + _HITS), prices.SEARCH)
+
+    async def _scrape_all(self) -> str | None:
+        """Scrape the pages that were found, some of them at one time."""
+        if self._searches():
+            await self._search()
+        while pages := await self._next(self._context.width):
+            async with asyncio.TaskGroup() as group:
+                for page in pages:
+                    group.create_task(self._step(page))
+        return None
+
+    async def _work_as_agent(self) -> str | None:
+        """Scrape the given pages, then what they lead to, until nothing is missing. Return why it had to stop."""
+        while True:
+            page = next(iter(await self._next(1)), None)
+            over = page is None and not self._searches()
+            is_given = page is not None and page.score >= _GIVEN_SCORES
+            if over or (not is_given and await self._is_satisfied()):
+                return None
+            cost = prices.SEARCH if page is None else self._page_price
+            if (reason := await self._cannot_pay(cost)) is not None:
+                return None if await self._is_satisfied() else reason
+            await (self._search() if page is None else self._step(page))
+
+    @property
+    def _page_price(self) -> int:
+        """What a page costs at least, with the checks of its address and of one it leads to."""
+        checks = 0 if self._plan.scrape.threat_protection is None else 2 * prices.URL_CHECK
+        return prices.JSON + checks
+
+    async def _is_satisfied(self) -> bool:
+        return await asyncio.to_thread((await self._findings()).is_satisfied)
+
+    def _searches(self) -> bool:
+        return self._plan.searches and not self._searched
+
+    async def _cannot_pay(self, cost: int) -> str | None:
+        most = self._plan.max_credits
+        if most is not None and self._credits + cost > most:
+            return MAX_CREDITS_EXCEEDED
+        if await self._context.account.remaining(self.job.team) < cost:
+            return "Insufficient credits"
+        return None
+
+    async def _next(self, count: int) -> list[NextPage]:
+        """Return the next pages, as long as the job may scrape more."""
+        seq, most = self.job.seq, self._plan.max_pages
+
+        def work(connection: Any) -> list[NextPage]:
+            left = most - table.count_settled(connection, seq)
+            return table.next_pages(connection, seq, min(count, left)) if left > 0 else []
+
+        return await self._context.database.run(work)
+
+    async def _findings(self) -> ResearchFindings:
+        pages = await self._context.database.run(lambda c: table.findings(c, self.job.seq))
+        return ResearchFindings(self._plan, pages)
+
+    async def _step(self, page: NextPage) -> None:
+        """Scrape a page, and note what was found there and where its links lead."""
+        links: Sequence[CandidatePage] = ()
+        try:
+            plan = replace(self._plan.scrape, url=page.url, parsers=self._parsers())
+            scraped = await self._context.scraper.scrape(plan, history_team=self.job.team)
+        except ScrapeFailed as exc:
+            finding = ResearchedPage(page.url, error=str(exc), credits=exc.credits)
+        else:
+            finding = _finding(page, scraped)
+            before = await self._findings() if self._words_of else None
+            links = await asyncio.to_thread(self._links, page, scraped, finding, before)
+        self._credits += finding.credits
+        await self._settler.settle(page, finding, links)
+
+    def _parsers(self) -> tuple[Json, ...]:
+        """Return how files are read: of a PDF, whose pages cost a credit each, only what can be paid."""
+        parsers, most = self._plan.scrape.parsers, self._plan.max_credits
+        if most is None:
+            return parsers
+        pages = max(1, most - self._credits - self._page_price + prices.PAGE)
+        return tuple(
+            {**one, "maxPages": min(one.get("maxPages", pages), pages)} if one["type"] == "pdf" else one
+            for one in parsers
+        )
+
+    def _links(
+        self, page: NextPage, scraped: ScrapedPage, finding: ResearchedPage, before: ResearchFindings | None
+    ) -> list[CandidatePage]:
+        external = self._plan.external and page.score >= _GIVEN_SCORES
+        if not (self._plan.follows_links or external):
+            return []
+        links = links_in(str(scraped.document.get("markdown") or ""), scraped.links)
+        missing = {}
+        if before is not None:
+            names = replace(before, pages=[*before.pages, finding]).missing_names(self._words_of)
+            missing = {name: self._words_of[name] for name in names}
+        return candidates(scraped.url, links, self._words, missing=missing, external=external)
+
+    async def _end(self, stopped_by: str | None) -> None:
+        findings = await self._findings()
+        if not findings.scraped and stopped_by is None:
+            why = next((one.error for one in findings.pages if one.error), None) or " ".join(self._notes)
+            await self._settler.fail(f"No page could be scraped. {why or 'No page was found.'}")
+            return
+        result = await asyncio.to_thread(findings.result, *self._notes)
+        if stopped_by is not None:
+            await self._settler.fail(stopped_by, result)
+        else:
+            await self._settler.complete(result)
+
+
+def _finding(page: NextPage, scraped: ScrapedPage) -> ResearchedPage:
+    if scraped.status >= 400:
+        return ResearchedPage(page.url, error=f"the page answered {scraped.status}", credits=scraped.credits)
+    data = scraped.document.get("json")
+    return ResearchedPage(page.url, data, scraped.warning, credits=scraped.credits)
+
+
+def _query(prompt: str | None, names: list[str]) -> str:
+    return " ".join((prompt or " ".join(names)).split())[:500]
+
+
+# FOLDED: The search of extractions and agents: what the search operation finds in the web.
+class ResearchSearch:
+    """Finds pages in the index and by a SearXNG server, as the search operation does: a PageSearch."""
+
+    def __init__(self, engine: SearchEngine) -> None:
+        self._engine = engine
+
+    async def __call__(self, query: str, *, team: str, limit: int) -> Sequence[str]:
+        """Return the URLs of the hits, the best first. ScrapeFailed if there is no answer in time."""
+        try:
+            found = await self._engine.search(SearchPlan(query=query, limit=limit))
+        except CallRefused as exc:
+            raise ScrapeFailed("SCRAPE_TIMEOUT", str(exc)) from None
+        return [hit.url for hit in found.web]

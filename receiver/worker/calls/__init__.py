@@ -1,0 +1,1 @@
+"""How a worker calls handlers: in its event loop, in threads, in processes."""

@@ -1,0 +1,383 @@
+"""One attempt at one work item, or at a batch of them: call the handler, watch its time, return how it ended."""
+
+import asyncio
+import contextvars
+import types
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Generator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import partial
+from types import FrameType, MappingProxyType
+from typing import Any
+
+from receiver.core.clock import Clock
+from receiver.core.rules import Died, Failed, Refused, Result, Succeeded
+from receiver.core.types import AttemptOutcome, HandlerName, Trigger
+from receiver.core.work import Attempt
+from receiver.events import Event
+from receiver.routing import Handler
+from receiver.routing.context import AskOnce, Clients
+from receiver.routing.policies import RunsIn
+from receiver.runtime.log_lines import attempt_fields, event_log
+from receiver.signals.traces.contracts import AttemptTraces
+from receiver.signals.traces.switch import running_trace
+from receiver.worker.attempts import (
+    NO_CALLS,
+    AttemptRunner,
+    Claimed,
+    Ended,
+    LaterCall,
+    LaterCalls,
+    Raised,
+    TimedOut,
+    log_fields,
+    require_done,
+    result_of,
+)
+from receiver.worker.calls.contexts import ContextFactory
+from receiver.worker.calls.deadline import Deadline, LateHandlers
+from receiver.worker.calls.processes import FunctionCall, Processes
+from receiver.worker.calls.threads import ThreadResults, Threads
+from receiver.worker.events import read_event
+from receiver.worker.memory_budget import FailedBodies, MemoryBudget, claim_on_memory
+
+log = event_log(__name__)
+
+_CANCELLED = "and was cancelled"
+NO_RESOURCES: Mapping[Any, object] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class _CallEnd:
+    """How a call ended, with one event or with many."""
+
+    outcome: AttemptOutcome
+    result: Result
+    value: object = None
+    error: BaseException | None = None
+    raised: Raised | None = None
+    later: Mapping[int, Sequence[LaterCall]] = field(default_factory=dict)
+
+
+_DONE = _UNWANTED = _CallEnd(AttemptOutcome.SUCCEEDED, Succeeded())
+
+
+class Runner:
+    """Runs attempts: async handlers in the event loop, plain ones in threads or in processes."""
+
+    # An error holds its traceback, and that holds the frames of this module. A frame that kept the error in a
+    # local variable would keep the body of the delivery in memory until the garbage collector runs.
+
+    def __init__(
+        self,
+        clock: Clock,
+        threads: Threads,
+        *,
+        processes: Processes | None = None,
+        resources: Mapping[Any, object] = NO_RESOURCES,
+        ask_once: AskOnce | None = None,
+        clients: Clients | None = None,
+        told_now: Callable[[], datetime] | None = None,
+        memory: MemoryBudget | None = None,
+        handlers: Collection[Handler] = (),
+    ) -> None:
+        """`resources` are given to handlers by type; `ask_once` and `clients` are for their contexts.
+
+        `told_now` is the time that handlers see, if it is not the clock's. `memory` is what all events that run or
+        are routed in this process share. `handlers` are those that `ctx.later` finds.
+        """
+        self._handlers = handlers
+        self._memory = memory or MemoryBudget()
+        self._failed = FailedBodies()
+        self._clock = clock
+        self._threads = ThreadResults(threads)
+        self._processes = processes
+        self._resources = resources
+        self._contexts = ContextFactory(told_now or clock.now, ask_once, clients)
+        self._late = LateHandlers(clock)
+        self._functions: dict[HandlerName, Callable[..., Any]] = {}
+
+    async def run(self, claimed: Claimed) -> Ended:
+        """Run one attempt at one work item, as `run_batch` does."""
+        return (await self.run_batch((claimed,)))[0]
+
+    def run_batch(self, batch: Sequence[Claimed]) -> Coroutine[Any, Any, Sequence[Ended]]:
+        """Run one attempt at work items of one handler, in one call; return their ends in order.
+
+        A handler without `batch` takes one item. Whatever the handler does is a result: this raises only
+        CancelledError, and only when the worker cancels it. All items that the handler was given have the same
+        end. If a call with more than one item failed, each is tried again alone: the error may be about one only.
+        """
+        memory = 0
+        for one in batch:
+            if one.event is None:
+                memory += claim_on_memory(one.item.source.delivery.body)
+        return self._run_costly(batch, memory) if memory else self._run_batch(batch, costly=False)
+
+    async def _run_costly(self, batch: Sequence[Claimed], memory: int) -> Sequence[Ended]:
+        async with self._memory.taken(memory):
+            return await self._run_batch(batch, costly=True)
+
+    async def _run_batch(self, batch: Sequence[Claimed], *, costly: bool) -> Sequence[Ended]:
+        handler = batch[0].handler
+        started_at = self._clock.now()
+        deadline = Deadline(self._clock, handler.timeout)
+        events: list[Event] = []
+        given: list[Claimed] = []
+        left_out: dict[int, _CallEnd] = {}  # by its place in the batch
+        for place, one in enumerate(batch):
+            # An event that was read is one that the handler is for; only its `where` is still to be asked.
+            known = one.event if handler.where is None else None
+            read = await _read(one, in_thread=costly) if known is None else known
+            if isinstance(read, _CallEnd):
+                left_out[place] = read
+            else:
+                events.append(read)
+                given.append(one)
+        end = await self._end_of_call(handler, events, given, deadline) if events else _UNWANTED
+        ended_at = self._clock.now()
+        started_at = min(started_at, ended_at)  # the clock may have been set back
+        overdue = deadline.ended_late or (deadline.late and handler.runs_in is RunsIn.THREAD)
+        if len(batch) > 1 and end is _DONE and not left_out:
+            return _all_ended(batch, end, started_at, ended_at, overdue)
+        ends = [
+            _ended(one, left_out.get(place, end), started_at, ended_at, overdue) for place, one in enumerate(batch)
+        ]
+        if end.raised is None:
+            return ends
+        self._failed.add([one.item.source.delivery.body for one in batch])
+        return [*ends[:1], *map(_without_frames, ends[1:])]
+
+    async def _end_of_call(
+        self, handler: Handler, events: Sequence[Event], given: Sequence[Claimed], deadline: Deadline
+    ) -> _CallEnd:
+        later = NO_CALLS
+        if handler.takes_context:
+            later = LaterCalls(self._handlers, events, [one.item.id for one in given])
+        token = attempt_fields.set(partial(log_fields, given))
+        try:
+            value = await self._call(handler, events, given, deadline, later)
+        except BaseException as exc:
+            # SystemExit too: one handler's sys.exit() must not end the worker and all the others.
+            return _failure(exc, handler, together=len(given) > 1)
+        finally:
+            attempt_fields.reset(token)
+            asked = later.end()
+        if value is None and not asked:
+            return _DONE
+        return _CallEnd(AttemptOutcome.SUCCEEDED, Succeeded(), value, later=asked)
+
+    async def _call(
+        self,
+        handler: Handler,
+        events: Sequence[Event],
+        claimed: Sequence[Claimed],
+        deadline: Deadline,
+        later: LaterCalls,
+    ) -> object:
+        """Call a handler with an event, or with a list of events; return what it returns."""
+        if handler.runs_in is RunsIn.PROCESS:
+            await self._in_process(handler, claimed, deadline)
+            return None
+        function = self._function(handler) if handler.needs else handler.function
+        argument = events[0] if handler.batch is None else events
+        if handler.takes_context:
+            context = self._contexts.make(handler, claimed, deadline.beat, later.add)
+            call = (
+                partial(function, argument, context)
+                if handler.context_name is None
+                else partial(function, argument, **{handler.context_name: context})
+            )
+        else:
+            call = partial(function, argument)
+        if handler.runs_in is RunsIn.LOOP:
+            value = await _in_loop(call, deadline)
+            self._late.check(claimed, deadline)
+            return value
+        return await self._in_thread(call, claimed, deadline)
+
+    async def _in_thread(
+        self, call: Callable[[], object], claimed: Sequence[Claimed], deadline: Deadline
+    ) -> object:
+        def run() -> tuple[object, BaseException | None]:
+            # The error is returned and not raised, so that the thread lives.
+            deadline.start()
+            try:
+                return require_done(call()), None
+            except BaseException as exc:
+                return None, exc
+
+        def log_overdue() -> None:
+            fields = {**log_fields(claimed), "timeout_s": deadline.timeout.total_seconds()}
+            log.warning("attempt_overdue", extra=fields)
+
+        deadline.watch(log_overdue, started=False)
+        try:
+            context = contextvars.copy_context()
+            value, error = await self._threads.run(partial(context.run, run))
+        finally:
+            deadline.cancel()
+        if error is None:
+            return value
+        try:
+            raise error
+        finally:
+            del error
+
+    async def _in_process(self, handler: Handler, claimed: Sequence[Claimed], deadline: Deadline) -> None:
+        if self._processes is None:
+            raise RuntimeError("this worker has no processes for handlers")
+        call = FunctionCall(
+            handler.function.__module__,
+            handler.function.__qualname__,
+            handler.batch is not None,
+            tuple([one.item.source for one in claimed]),
+            log_fields(claimed),
+            running_trace(),
+        )
+        running = self._processes.run(call, deadline.start)
+        await within(deadline, running, "and its process was killed", started=False)
+
+    def _function(self, handler: Handler) -> Callable[..., Any]:
+        """Return the handler's function with its resources filled in."""
+        if handler.name not in self._functions:
+            given = {name: self._resources[wanted] for name, wanted in handler.needs}
+            self._functions[handler.name] = partial(handler.function, **given)
+        return self._functions[handler.name]
+
+
+async def _read(claimed: Claimed, *, in_thread: bool) -> Event | _CallEnd:
+    """Return the event of a work item, or the end of its attempt if the handler is not to be called.
+
+    A handler may not want its event any more: its `where` may have raised at routing, or other code runs now.
+    """
+    try:
+        event = claimed.event
+        if event is None:
+            source = claimed.item.source
+            event = await asyncio.to_thread(read_event, source) if in_thread else read_event(source)
+        return event if claimed.handler.wants(event) else _UNWANTED
+    except BaseException as exc:
+        return _failure(exc, claimed.handler)
+
+
+async def _in_loop(call: Callable[[], Awaitable[object]], deadline: Deadline) -> object:
+    """Call an async handler, and cancel it at its deadline; then raise TimedOut.
+
+    A handler that returns without waiting could not be cancelled, so it gets no timer. A timer costs a fifth of the
+    time that such a handler takes in the event loop.
+    """
+    deadline.start()
+    running = call()
+    if not isinstance(running, types.CoroutineType):
+        return await within(deadline, running, _CANCELLED)
+    try:
+        waits_for = running.send(None)
+    except StopIteration as end:
+        value: object = end.value
+        return value
+    deadline.waited = True
+    return await within(deadline, _continued(running, waits_for), _CANCELLED)
+
+
+@types.coroutine
+def _continued(running: Coroutine[Any, Any, object], waits_for: object) -> Generator[Any, Any, object]:
+    """Await the rest of a coroutine that has begun and that waits for a future."""
+    while True:
+        try:
+            yield waits_for
+        except GeneratorExit:
+            running.close()
+            raise
+        except BaseException as exc:
+            try:
+                waits_for = running.throw(exc)
+            except StopIteration as end:
+                value: object = end.value
+                return value
+        else:
+            value = yield from running.__await__()
+            return value
+
+
+async def within(deadline: Deadline, running: Awaitable[object], ending: str, *, started: bool = True) -> object:
+    """Await a call, and cancel it at its deadline; then raise TimedOut."""
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(None) as limit:
+            deadline.watch(lambda: limit.reschedule(loop.time()), started=started)
+            try:
+                value = await running
+            finally:
+                deadline.cancel()
+    except TimeoutError as exc:
+        if limit.expired():
+            raise TimedOut(f"took longer than {deadline.timeout.total_seconds():g} s {ending}") from exc
+        raise
+    deadline.refused = limit.expired()
+    return value
+
+
+def _failure(error: BaseException, handler: Handler, *, together: bool = False) -> _CallEnd:
+    """Return the end of a call that raised; raises CancelledError again if the worker cancels the call."""
+    if isinstance(error, asyncio.CancelledError):
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise error
+    raised = Raised.of(error)
+    outcome = AttemptOutcome.TIMED_OUT if isinstance(error, TimedOut) else AttemptOutcome.FAILED
+    result = result_of(raised, handler)
+    if together and isinstance(result, Refused | Died):
+        result = Failed()
+    return _CallEnd(outcome, result, None, error, raised)
+
+
+def _ended(claimed: Claimed, end: _CallEnd, started_at: datetime, ended_at: datetime, overdue: bool) -> Ended:
+    item, raised = claimed.item, end.raised
+    error, traceback = (None, None) if raised is None else (raised.error, raised.traceback)
+    attempt = Attempt(item.attempt, item.trigger, started_at, ended_at, end.outcome, error, traceback, overdue)
+    later = tuple(end.later.get(item.id, ())) if end.later else ()
+    return Ended(attempt, end.result, end.value, end.error, raised, later)
+
+
+def _all_ended(
+    batch: Sequence[Claimed], end: _CallEnd, started_at: datetime, ended_at: datetime, overdue: bool
+) -> Sequence[Ended]:
+    """Return the same end for all items whose attempts differ in nothing else."""
+    ends: dict[tuple[int, Trigger], Ended] = {}
+    return [
+        ends.get(key := (one.item.attempt, one.item.trigger))
+        or ends.setdefault(key, _ended(one, end, started_at, ended_at, overdue))
+        for one in batch
+    ]
+
+
+def _without_frames(ended: Ended) -> Ended:
+    return ended if ended.raised is None else ended._replace(raised=replace(ended.raised, frames=()))
+
+
+def handler_in(frame: FrameType | None) -> HandlerName | None:
+    """Return the handler that a thread is running, given the thread's innermost frame; None for other code."""
+    while frame is not None:
+        if frame.f_code is Runner._end_of_call.__code__:
+            handler: Handler = frame.f_locals["handler"]
+            return handler.name
+        frame = frame.f_back
+    return None
+
+
+# FOLDED: Attempts with a span around each call.
+class TracedRunner:
+    """An AttemptRunner that makes a span for each call of another one."""
+
+    def __init__(self, runner: AttemptRunner, traces: AttemptTraces) -> None:
+        self._runner = runner
+        self._traces = traces
+
+    async def run_batch(self, batch: Sequence[Claimed]) -> Sequence[Ended]:
+        """Run one attempt at work items of one handler, in one call; return their ends in order."""
+        with self._traces.span([one.item for one in batch]) as span:
+            ends = await self._runner.run_batch(batch)
+            worst = next((one for one in ends if one.raised is not None), ends[0])
+            span.note_end(worst.attempt, worst.error)
+            return ends

@@ -1,0 +1,211 @@
+"""The lane of an event."""
+
+from collections.abc import Iterable, Sequence
+from hashlib import blake2b
+from typing import NamedTuple
+
+from receiver.core.deliveries import Delivery, StoredDelivery
+from receiver.core.text import storable
+from receiver.core.types import Origin, Trigger
+from receiver.errors import CostlyBody, UnreadableBody
+from receiver.events import EVENT_CLASSES, Event, ScheduledRun, TerminalEvent, UnknownEvent, parse_event
+from receiver.events.drift import MAX_DRIFTS, Drift, drift_of
+from receiver.routing import Handler, Router
+from receiver.runtime.log_lines import event_log
+
+log = event_log(__name__)
+
+MAX_LENGTH = 200
+"""Characters of a lane's name. Stores have it in indexes, and the pages of those hold a few entries each."""
+
+
+def lane_of(handler: Handler, event: Event) -> str | None:
+    """Return the event's lane for this handler, or None if it may run beside any other event.
+
+    If the handler's `lane` function raises, the event goes to the lane of its job, so that it is neither lost nor
+    handled too early.
+    """
+    if handler.lane is None:
+        return None
+    try:
+        key: object = handler.lane.key(event)
+        return None if key is None else _name(str(key))
+    except (Exception, SystemExit):
+        instead = "without order, since it has no job" if event.job_id is None else "in the lane of its job"
+        fields = {"handler": handler.name, "type": event.type, "job_id": event.job_id}
+        log.exception("lane_unknown", extra={**fields, "advice": f"`lane` raised; the event runs {instead}"})
+        return lane_of_job(event.job_id)
+
+
+def lane_of_job(job_id: str | None) -> str | None:
+    """Return the lane of a job's events under `ordered=True`; None for events without a job."""
+    return None if job_id is None else _name(job_id)
+
+
+def _name(key: str) -> str:
+    """Return the name of a lane: the key, or its beginning and a hash of all of it where it is long."""
+    name = storable(key)
+    if len(name) <= MAX_LENGTH:
+        return name
+    digest = blake2b(name.encode(), digest_size=16).hexdigest()
+    return f"{name[: MAX_LENGTH - len(digest) - 1]}…{digest}"
+
+
+# FOLDED: The event of a stored delivery, and the handlers that want it.
+def read_event(stored: StoredDelivery) -> Event:
+    """Return the event of a delivery. A body that no model can read becomes an UnknownEvent.
+
+    Raises CostlyBody if the event would take too much memory, and UnreadableBody if the store could not read it.
+    """
+    delivery = stored.delivery
+    if stored.unreadable:
+        raise UnreadableBody(stored.unreadable)
+    try:
+        if delivery.origin is Origin.SCHEDULE:
+            return ScheduledRun.model_validate_json(delivery.body)
+        return parse_event(delivery.body)
+    except CostlyBody:
+        raise
+    except Exception:
+        log.exception("event_unreadable", extra={"id": delivery.key, "type": delivery.type})
+        return _envelope_event(UnknownEvent, delivery)
+
+
+class RoutedEvent(NamedTuple):
+    """The event of a delivery for routing. Unless it `is_whole` it has only the fields of the envelope."""
+
+    event: Event
+    is_whole: bool = True
+
+    @property
+    def whole_event(self) -> Event | None:
+        """The event that a handler may be given."""
+        return self.event if self.is_whole else None
+
+
+def read_to_route(stored: StoredDelivery) -> RoutedEvent:
+    """Return the event of a delivery, without its data if the whole event cannot be read."""
+    try:
+        return RoutedEvent(read_event(stored))
+    except (CostlyBody, UnreadableBody):
+        delivery = stored.delivery
+        event_class = EVENT_CLASSES.get(delivery.type, UnknownEvent)
+        return RoutedEvent(_envelope_event(event_class, delivery), is_whole=False)
+
+
+def wanting(handlers: Iterable[Handler], routed: RoutedEvent) -> Sequence[Handler]:
+    """Return the handlers that want this event, as `wants` tells."""
+    return [handler for handler in handlers if wants(handler, routed)]
+
+
+def wants(handler: Handler, routed: RoutedEvent) -> bool:
+    """Tell whether a handler wants this event.
+
+    A handler whose `where` raises wants it: its attempt asks `where` again and fails, and the store keeps why. If
+    the event is not whole, `where` is not asked: the attempt fails, and the store keeps why. No event runs a
+    handler of `router.later` by itself.
+    """
+    if handler.only_later:
+        return False
+    if not routed.is_whole:
+        return handler.is_for(routed.event)
+    try:
+        return handler.wants(routed.event)
+    except (Exception, SystemExit):
+        return True
+
+
+TRIGGERS = {Origin.SENDER: Trigger.DELIVERY, Origin.BACKFILL: Trigger.BACKFILL}
+"""The trigger of the first attempt, by the delivery's origin. Imported deliveries run only when replayed."""
+
+
+def _envelope_event(event_class: type[Event], delivery: Delivery) -> Event:
+    return event_class(
+        type=delivery.type,
+        job_id=delivery.job_id,
+        webhook_id=delivery.webhook_id,
+        success=delivery.success,
+    )
+
+
+# FOLDED: Fields and values that our models do not know: each is logged once.
+class DriftLogger:
+    """Remembers what a worker has logged since its start; `receiver drift` searches the whole store."""
+
+    def __init__(self) -> None:
+        self._logged: set[Drift] = set()
+
+    def log_new(self, event: Event, delivery: Delivery) -> None:
+        """Log what has not been logged before."""
+        for one in drift_of(event) - self._logged:
+            if len(self._logged) >= MAX_DRIFTS:
+                return
+            self._logged.add(one)
+            fields = {"type": one.type, "kind": one.kind.value, "path": one.path, "id": delivery.key}
+            log.info("event_drift", extra=fields)
+
+
+# FOLDED: Events that no handler wants: each type is logged once, for a developer with a handler ready to paste.
+MAX_LOGGED_TYPES = 1_000
+"""Types come from outside, and memory is bounded."""
+MAX_TYPE_LENGTH = 200
+MAX_NAME_LENGTH = 60
+MAX_ATTRIBUTES = 3
+
+
+class Unhandled:
+    """Remembers which types of events have been logged since the worker started."""
+
+    def __init__(self, *, stubs: bool = False) -> None:
+        """With `stubs` the line of a type has a handler ready to paste, for somebody who develops at a terminal."""
+        self._stubs = stubs
+        self._logged: set[str] = set()
+
+    def log_new(self, event: Event, router: Router) -> None:
+        """Log the first event of a type.
+
+        Nothing is logged if some handler is for this type and only its `where` refused the event.
+        """
+        kind = event.type[:MAX_TYPE_LENGTH]
+        if kind in self._logged or len(self._logged) >= MAX_LOGGED_TYPES:
+            return
+        self._logged.add(kind)
+        if any(handler.is_for(event) for handler in router):
+            return
+        stub = {"stub": handler_stub(event)} if self._stubs else {}
+        log.info("event_unhandled", extra={"type": kind, **stub})
+
+
+def handler_stub(event: Event) -> str:
+    """Return the text of a handler for events like this one, with imports. It logs the attributes worth reading."""
+    event_class = EVENT_CLASSES.get(event.type, UnknownEvent)
+    wanted = repr(event.type[:MAX_TYPE_LENGTH]) if event_class is UnknownEvent else event_class.__name__
+    characters = event.type[:MAX_NAME_LENGTH].lower()
+    name = "on_" + "".join(c if c.isascii() and c.isalnum() else "_" for c in characters)
+    values = ", ".join(f'"{attribute}": event.{attribute}' for attribute in _readable(event_class)[:MAX_ATTRIBUTES])
+    return "\n".join(
+        [
+            "from receiver import Context",
+            f"from receiver.events import {event_class.__name__}",
+            "",
+            f"@router.on({wanted})",
+            f"async def {name}(event: {event_class.__name__}, ctx: Context) -> None:",
+            f'    ctx.log.info("seen", extra={{{values}}})',
+            "",
+        ]
+    )
+
+
+def _readable(event_class: type[Event]) -> list[str]:
+    """Return the attributes of a class of events that are worth a first look."""
+    if event_class is UnknownEvent:
+        return ["data", "model_extra"]
+    own = [
+        name
+        for base in reversed(event_class.__mro__)
+        if issubclass(base, Event) and base is not Event
+        for name, value in vars(base).items()
+        if isinstance(value, property)
+    ]
+    end = ["success", "error"] if issubclass(event_class, TerminalEvent) else []
+    return end + own or ["metadata"]

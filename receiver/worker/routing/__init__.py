@@ -1,0 +1,1 @@
+"""Which work items a delivery makes."""

@@ -1,0 +1,226 @@
+"""The supervisor keeps a process running: a worker, or one of several web processes."""
+
+import asyncio
+import logging
+import sys
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Literal, TypeVar
+
+from receiver.core.clock import Clock
+from receiver.runtime.log_lines import event_log
+from receiver.runtime.processes import ExitNote, end_of, exit_note, leave_terminal
+from receiver.worker.upkeep.background import first_of
+
+log = event_log(__name__)
+
+_T = TypeVar("_T")
+
+_FIRST_PAUSE = timedelta(seconds=1)
+_LONGEST_PAUSE = timedelta(seconds=60)
+_HEALTHY = timedelta(seconds=60)
+"""After a process that ran this long, the next pause is the first one again."""
+NO_BYTECODE = {"PYTHONDONTWRITEBYTECODE": "1"}
+"""Environment of programs that read code again after each change: Python takes a compiled module for current if its
+source has the same size and was changed in the same second."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessEnd:
+    """The end of a process: the exit code that it told before it ended, and whether it ran for a minute or more.
+
+    `code` is None after a crash: after a signal, or if something else than the receiver ended the process.
+    """
+
+    code: int | None
+    ran_long: bool
+
+
+class Supervisor:
+    """Starts a process, and starts a new one after a growing pause when it ends by itself.
+
+    The standard input of the process is a pipe to which nobody writes. When the supervisor dies, the pipe ends, and
+    the process stops too.
+    """
+
+    def __init__(
+        self,
+        command: Callable[[ProcessEnd | None], Sequence[str]],
+        environment: Mapping[str, str],
+        clock: Clock,
+        *,
+        kind: Literal["worker", "web_process", "console"] = "worker",
+        grace: timedelta,
+        refused: int,
+        store_refused: int,
+        restarts_after_changes: bool = False,
+        inherited: Sequence[int] = (),
+        changed: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`command` returns the command line of the next process. It gets the end of the one before, if any.
+
+        `refused` is the exit code of a process that cannot start because its configuration is wrong. With
+        `restarts_after_changes` a refused process is not tried again before the next `restart`. `store_refused` is
+        the exit code of a process that cannot use the store, such as a damaged one. A new process tries again after
+        the longest pause. Both count only if the process tells its code by `tell_exit_code`; every other end is a
+        crash. The process inherits the descriptors in `inherited`. `changed` is called when `is_running` has
+        changed. `kind` is the beginning of the log events.
+        """
+        self._command = command
+        self._environment = dict(environment)
+        self._clock = clock
+        self._kind = kind
+        self._grace = grace
+        self._refused = refused
+        self._store_refused = store_refused
+        self._restarts_after_changes = restarts_after_changes
+        self._inherited = tuple(inherited)
+        self._changed = changed
+        self._restart = asyncio.Event()
+        self._process: asyncio.subprocess.Process | None = None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether there is a process. It may still be importing."""
+        return self._process is not None and self._process.returncode is None
+
+    def restart(self) -> None:
+        """Replace the process by a new one as soon as it has finished, at most after the grace time."""
+        self._restart.set()
+
+    async def run(self) -> None:
+        """Keep a process running until cancelled. Then stop the process and return when it has ended.
+
+        A second cancel while the process stops changes nothing. This returns by itself if the first process is
+        refused. A later refused process is replaced, because somebody may repair the handlers meanwhile.
+        """
+        pause = _FIRST_PAUSE
+        last: ProcessEnd | None = None
+        while True:
+            self._restart.clear()
+            started = self._clock.steady()
+            how, code = await self._run_once(self._command(last))
+            if last is None and code == self._refused and not self._restarts_after_changes:
+                return
+            is_told = last is not None and code == last.code == self._store_refused
+            last = ProcessEnd(code, ran_long=self._clock.steady() - started >= _HEALTHY)
+            if self._restart.is_set() or last.ran_long:
+                pause = _FIRST_PAUSE
+            if code == self._store_refused:
+                pause = _LONGEST_PAUSE
+            if not self._restart.is_set():
+                await self._wait_after(how, code, pause, is_told=is_told)
+                pause = min(pause * 2, _LONGEST_PAUSE)
+
+    async def _wait_after(self, how: str, code: int | None, pause: timedelta, *, is_told: bool) -> None:
+        """Report the end of a process, and wait until the next may start: for the pause, or for a restart."""
+        if code == self._refused and self._restarts_after_changes:
+            log.error("worker_waits_for_change", extra={"advice": "correct the handlers and save the file"})
+            await self._restart.wait()
+            return
+        level = logging.INFO if code == 0 else logging.ERROR  # with code 0 somebody has stopped it
+        log.log(
+            logging.DEBUG if is_told else level,
+            f"{self._kind}_ended",
+            extra={"how": how, "restart_in_s": pause.total_seconds()},
+        )
+        await first_of(self._clock.sleep(pause), self._restart.wait())
+
+    async def _run_once(self, command: Sequence[str]) -> tuple[str, int | None]:
+        """Run one process until it ends or has to restart. Return a description of its end and the code it told."""
+        with ExitStack() as stack:
+            try:
+                note = stack.enter_context(exit_note())
+                process, is_cancelled = await self._start(command, note)
+            except OSError as exc:  # for example out of memory, files or processes
+                return f"not started: {exc.strerror}", None
+            code = await self._end_of(process, is_cancelled=is_cancelled)
+            return end_of(code), code if note.has(code) else None
+
+    async def _start(self, command: Sequence[str], note: ExitNote) -> tuple[asyncio.subprocess.Process, bool]:
+        """Start a process. Return it, and whether this was cancelled meanwhile. Raises OSError if none starts."""
+        start = asyncio.create_subprocess_exec(
+            *command,
+            stdin=asyncio.subprocess.PIPE,
+            env={**self._environment, **note.environment},
+            pass_fds=(*self._inherited, note.writer),
+            preexec_fn=leave_terminal,  # Ctrl-C reaches only this process, which then stops the worker
+        )
+        started, is_cancelled = await _to_the_end(start)  # in a cancelled start asyncio kills the process
+        if is_cancelled and started.exception() is not None:
+            raise asyncio.CancelledError
+        return started.result(), is_cancelled
+
+    async def _end_of(self, process: asyncio.subprocess.Process, *, is_cancelled: bool) -> int:
+        """Return the exit code of a process that has ended. End it at a restart or a cancel."""
+        self._process = process
+        try:
+            self._changed()
+            if not is_cancelled:
+                await first_of(process.wait(), self._restart.wait())
+        finally:
+            stopped, is_cancelled_now = await _to_the_end(self._stop(process))  # no process is left behind
+            stopped.result()
+            self._changed()
+        if is_cancelled or is_cancelled_now:
+            raise asyncio.CancelledError
+        return await process.wait()
+
+    async def _stop(self, process: asyncio.subprocess.Process) -> None:
+        with suppress(ProcessLookupError):
+            process.terminate()
+        try:
+            async with asyncio.timeout(self._grace.total_seconds()):
+                await process.wait()
+        except TimeoutError:
+            log.error(f"{self._kind}_killed", extra={"reason": "it did not stop within its grace time"})
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+
+
+async def _to_the_end(work: Coroutine[Any, Any, _T]) -> "tuple[asyncio.Task[_T], bool]":
+    """Return the task of this work when it is done, which no cancel interrupts, and whether there was one."""
+    task = asyncio.create_task(work)
+    is_cancelled = False
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError:
+            is_cancelled = True
+    return task, is_cancelled
+
+
+async def supervise(supervisors: Sequence[Supervisor]) -> None:
+    """Run supervisors until cancelled. Then stop their processes, and return when all of them have ended.
+
+    If one of them returns, because its first process was refused, the others stop and this returns too.
+    """
+    tasks = {asyncio.create_task(supervisor.run()) for supervisor in supervisors}
+    is_cancelled = False
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    except asyncio.CancelledError:
+        is_cancelled = True
+    for task in tasks:
+        task.cancel()
+    while any(not task.done() for task in tasks):
+        try:
+            await asyncio.wait(tasks)
+        except asyncio.CancelledError:
+            is_cancelled = True
+    for task in tasks:
+        if not task.cancelled():
+            task.result()
+    if is_cancelled:
+        raise asyncio.CancelledError
+
+
+def own_command(*arguments: str) -> Sequence[str]:
+    """Return the command line of a `receiver` command in this interpreter.
+
+    With `-P`, a `logging.py` or `receiver.py` beside the handlers cannot replace the real module.
+    """
+    return (sys.executable, "-P", "-m", "receiver", *arguments)
