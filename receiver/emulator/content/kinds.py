@@ -1,4 +1,4 @@
-"""What kind of content a body is: by its type, by the end of its name, by its first bytes."""
+"""The kind of a body's content, by its media type, the end of its name and its first bytes."""
 
 import zipfile
 import zlib
@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 
 class ContentKind(StrEnum):
-    """A kind of content that is read in a way of its own."""
+    """A kind of content that has a reader of its own."""
 
     HTML = "html"
     PDF = "pdf"
@@ -80,7 +80,7 @@ _UNKNOWN = {
     "binary/octet-stream",
     "application/zip",
     "application/x-zip-compressed",
-    # What is called so is as often RTF, HTML or CSV as a file of the older Office.
+    # Under these names come RTF, HTML and CSV as often as files of the older Office.
     "application/msword",
     "application/vnd.ms-excel",
     "application/vnd.ms-powerpoint",
@@ -100,7 +100,7 @@ def kind_of(body: bytes, content_type: str, name: str, *, name_first: bool = Fal
 
 
 def _by_type(content_type: str) -> ContentKind | None:
-    """Return the kind that a content type names; None if it says nothing."""
+    """Return the kind of a media type; None for one that says nothing."""
     if content_type in _UNKNOWN:
         return None
     known = _BY_TYPE.get(content_type)

@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlunsplit
 
 from receiver.core.clock import to_micros
 from receiver.emulator.content.kinds import ContentKind, kind_of
-from receiver.emulator.content.outline import moment_of
+from receiver.emulator.content.metadata import moment_of
 from receiver.emulator.fetching.web_urls import host_of, is_route, split_web_url, url_key, without_credentials
 from receiver.emulator.scrapes import FetchedPage
 from receiver.emulator.scraping.answers import plain_blocks

@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 
-from receiver.emulator.content.outline import moment_of
+from receiver.emulator.content.metadata import moment_of
 from receiver.emulator.fetching.web_urls import split_web_url
 from receiver.emulator.search.hits import PageHit, PictureHit
 from receiver.errors import ReceiverError

@@ -8,8 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from receiver.emulator.content.page import read_page
-from receiver.emulator.content.readers import PageReaders
+from receiver.emulator.content.page import PageReaders, read_page
 from receiver.emulator.failures import ScrapeFailed
 from receiver.emulator.scrapes import FetchedPage
 from receiver.emulator.working.processes import WorkProcesses

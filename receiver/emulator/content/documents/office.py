@@ -1,17 +1,64 @@
-"""PowerPoint files: the text of each slide, with its lists, links, tables and notes."""
+"""Office files: Word with mammoth, PowerPoint, Excel with openpyxl, and CSV.
 
+The process of a file loads the library of its format only.
+"""
+
+import csv
 import posixpath
 import re
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import date, datetime
+from html import escape
+from io import BytesIO, StringIO
+from itertools import islice
 from typing import Any
 
-from receiver.emulator.content.documents import markup
 from receiver.emulator.content.documents.markup import (
+    MAX_TEXT,
     Archive,
     BlockWriter,
     DocumentText,
     UnreadableDocument,
+    page_of,
+    table_of,
+    title_in,
     walk_xml,
 )
+
+_STYLES = """
+p[style-name='Title'] => h1:fresh
+p[style-name='Subtitle'] => h2:fresh
+p[style-name='Quote'] => blockquote > p:fresh
+p[style-name='Intense Quote'] => blockquote > p:fresh
+p[style-name='HTML Preformatted'] => pre:separator('\\n')
+p[style-name='List Bullet 2'] => ul|ol > li > ul > li:fresh
+p[style-name='List Number 2'] => ul|ol > li > ol > li:fresh
+p[style-name='List Bullet 3'] => ul|ol > li > ul|ol > li > ul > li:fresh
+p[style-name='List Number 3'] => ul|ol > li > ul|ol > li > ol > li:fresh
+"""
+_FIRST_ROW = re.compile(r"<table>(<tr>.*?</tr>)", re.DOTALL)
+
+
+def read_docx(body: bytes, _options: dict[str, Any]) -> DocumentText:
+    """Return the text of a .docx file, without its pictures."""
+    import mammoth
+
+    archive = Archive(body)
+    archive.check_xml()
+    title = title_in(archive.read_if_there("docProps/core.xml"))
+    without_pictures = mammoth.images.img_element(lambda _image: {"src": ""})
+    result = mammoth.convert_to_html(BytesIO(body), convert_image=without_pictures, style_map=_STYLES)
+    html = _FIRST_ROW.sub(_as_heading, result.value[:MAX_TEXT])
+    return DocumentText(page_of(title, html), title=title)
+
+
+def _as_heading(found: re.Match[str]) -> str:
+    """Return the first row of a table as its heading, unless it has a table inside."""
+    row = found[1]
+    if "<table" in row:
+        return found[0]
+    return "<table>" + row.replace("<td", "<th").replace("</td>", "</th>")
+
 
 _SLIDE = re.compile(r"ppt/slides/slide(\d{1,6})\.xml")
 _PRESENTATION = "ppt/presentation.xml"
@@ -21,20 +68,20 @@ _AROUND = ("dt", "ftr", "hdr", "sldNum", "sldImg")
 
 
 def read_pptx(body: bytes, _options: dict[str, Any]) -> DocumentText:
-    """Return the slides of a .pptx file, in their order, each with what its notes say."""
+    """Return the slides of a .pptx file, in order, each with its notes."""
     archive = Archive(body)
-    title = markup.title_in(archive.read_if_there("docProps/core.xml"))
+    title = title_in(archive.read_if_there("docProps/core.xml"))
     parts = []
     for name in _ordered(archive):
         links, notes = _relations(archive, name)
         parts.append(_Slide(archive.read(name), links).html())
         if notes in archive.names and (text := _Slide(archive.read(notes), {}, is_notes=True).html()):
             parts.append(f"<blockquote>{text}</blockquote>\n")
-    return DocumentText(markup.page(title, *parts), title=title)
+    return DocumentText(page_of(title, *parts), title=title)
 
 
 def _ordered(archive: Archive) -> list[str]:
-    """Return the names of the slides, in the order of the presentation, or else of their numbers."""
+    """Return the names of the slides in the order of the presentation, or else of their numbers."""
     numbered = {name: int(found[1]) for name in archive.names if (found := _SLIDE.fullmatch(name))}
     ids: list[str] = []
 
@@ -53,7 +100,7 @@ _RELATION = "http://schemas.openxmlformats.org/officeDocument/2006/relationships
 
 
 def _relations(archive: Archive, name: str) -> tuple[dict[str, str], str]:
-    """Return the links of a slide by their ids, and the name of its notes."""
+    """Return the links of a slide by id, and the name of its notes."""
     links: dict[str, str] = {}
     notes = ""
 
@@ -71,7 +118,7 @@ def _relations(archive: Archive, name: str) -> tuple[dict[str, str], str]:
 
 
 def _targets(archive: Archive, name: str) -> dict[str, str]:
-    """Return the names of the parts that a part relates to, by their ids."""
+    """Return the names of the parts that a part relates to, by id."""
     targets: dict[str, str] = {}
 
     def start(element: str, attributes: dict[str, str]) -> None:
@@ -160,21 +207,86 @@ class _Slide:
         bullet, level = self._bullet, self._level
         self._bullet, self._level, self._href = None, 0, ""
         self._bold = self._italic = False
+        is_in_body = (
+            self._place in _LISTED and not self._is_notes
+        )  # where texts are items unless they say otherwise
         if self._in_table:
             self._blocks.break_cell()
         elif self._place in _TITLES:
             self._blocks.end_heading(2)
-        elif self._is_listed(bullet):
+        elif bullet not in (None, "buNone") or (bullet is None and is_in_body):
             self._blocks.end_item(level, is_ordered=bullet == "buAutoNum")
         else:
             self._blocks.end_paragraph()
 
-    def _is_listed(self, bullet: str | None) -> bool:
-        """Tell whether a paragraph is an item: those in the body of a slide are, unless they say otherwise."""
-        if bullet is not None:
-            return bullet != "buNone"
-        return self._place in _LISTED and not self._is_notes
-
     def _text(self, data: str) -> None:
         if self._in_text and self._place not in _AROUND:
             self._blocks.add(data, bold=self._bold, italic=self._italic, href=self._href)
+
+
+MOST_ROWS = 20_000
+MOST_COLUMNS = 500
+MOST_SHEETS = 100
+_LONGEST_FIELD = 1_000_000
+
+
+def read_xlsx(body: bytes, _options: dict[str, Any]) -> DocumentText:
+    """Return each sheet of an .xlsx file as a table; formulas as the values that were saved with them."""
+    from openpyxl import load_workbook
+
+    archive = Archive(body)
+    archive.check_xml()
+    found = DocumentText(title=title_in(archive.read_if_there("docProps/core.xml")))
+    workbook = load_workbook(BytesIO(body), read_only=True, data_only=True, keep_links=False)
+    parts = []
+    for sheet in workbook.worksheets[:MOST_SHEETS]:
+        if sheet.max_row is not None and sheet.max_row > MOST_ROWS:
+            found.warnings.append(f"Only the first {MOST_ROWS:,} rows of a sheet were taken.")
+        rows = sheet.iter_rows(max_row=MOST_ROWS, max_col=MOST_COLUMNS, values_only=True)
+        parts.append(
+            f"<h2>{escape(sheet.title)}</h2>\n{table_of(_trimmed([_cell(value) for value in row] for row in rows))}"
+        )
+    found.html = page_of(found.title, *parts)
+    return found
+
+
+def read_csv(body: bytes, options: dict[str, Any]) -> DocumentText:
+    """Return a CSV file as a table. Its delimiter is the most frequent one in the first line."""
+    text = body.decode(options.get("codec", "utf-8"), "replace").removeprefix("\ufeff").replace("\0", "")
+    first = text.partition("\n")[0]
+    delimiter = max(",;\t|", key=first.count)
+    csv.field_size_limit(_LONGEST_FIELD)
+    rows = islice(csv.reader(StringIO(text, newline=""), delimiter=delimiter), MOST_ROWS)
+    found = DocumentText(html=page_of("", table_of(_trimmed(row[:MOST_COLUMNS] for row in rows))))
+    if text.count("\n") > MOST_ROWS:
+        found.warnings.append(f"Only the first {MOST_ROWS:,} rows were taken.")
+    return found
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).upper()
+    if isinstance(value, datetime):
+        return value.isoformat(sep=" ") if value.time().isoformat() != "00:00:00" else value.date().isoformat()
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value)
+
+
+def _trimmed(rows: Iterable[Sequence[str]]) -> Iterator[list[str]]:
+    """Yield the rows that are not empty, all as wide as the widest of them."""
+    kept = []
+    width = 0
+    for row in rows:
+        used = len(row)
+        while used and not row[used - 1]:
+            used -= 1
+        if used:
+            kept.append(list(row[:used]))
+            width = max(width, used)
+    for one in kept:
+        yield one + [""] * (width - len(one))
