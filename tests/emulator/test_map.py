@@ -20,7 +20,7 @@ from receiver.emulator.scraping import history
 from receiver.emulator.scraping.cache import KnownUrls
 from receiver.emulator.scraping.history import entry_of, insert_entry
 from receiver.emulator.state.database import StateDatabase
-from receiver.emulator.wire.policy import RequestPolicy
+from receiver.emulator.wire.bodies import RequestPolicy
 
 SITE = "https://docs.acme.test"
 Pages = dict[str, str | bytes]

@@ -15,8 +15,8 @@ from receiver.emulator.fetching.web_urls import without_credentials
 from receiver.emulator.ids import IdSource
 from receiver.emulator.scrapes import Json, ScrapedPage, Scraper
 from receiver.emulator.scraping.cache import KnownUrls
+from receiver.emulator.wire.bodies import RequestPolicy
 from receiver.emulator.wire.maps import MapPlan, read_map
-from receiver.emulator.wire.policy import RequestPolicy
 
 CREDITS = 1
 _MOST = 100_000

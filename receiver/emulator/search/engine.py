@@ -17,7 +17,7 @@ from receiver.emulator.search.queries import LONGEST, SearchQuery, SitePart, kin
 from receiver.emulator.search.searxng import SearxngClient, SearxngFailed
 from receiver.emulator.search.site_reading import SiteReader
 from receiver.emulator.state.database import StateDatabase
-from receiver.emulator.wire.plans import QueriesTarget
+from receiver.emulator.wire.monitors import QueriesTarget
 from receiver.emulator.wire.searches import SearchPlan
 from receiver.requests.prices import SEARCH
 

@@ -13,7 +13,7 @@ from receiver.emulator.fetching.zones import NetworkZone
 from receiver.emulator.jobs.sites import SiteRules, site_opener
 from receiver.emulator.options import EmulatorOptions
 from receiver.emulator.scrapes import ScrapePlan
-from receiver.emulator.wire.plans import CrawlPlan
+from receiver.emulator.wire.jobs import CrawlPlan
 
 HOME = "https://home.test"
 THERE = "https://there.test"

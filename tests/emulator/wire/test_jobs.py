@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from receiver.emulator.contracts import WebhookTarget
 from receiver.emulator.failures import CallRefused
 from receiver.emulator.scrapes import ScrapePlan
-from receiver.emulator.wire.jobs import read_batch, read_crawl
-from receiver.emulator.wire.plans import BatchPlan, CrawlPlan
-from receiver.emulator.wire.policy import RequestPolicy
+from receiver.emulator.wire.bodies import RequestPolicy
+from receiver.emulator.wire.jobs import BatchPlan, CrawlPlan, read_batch, read_crawl
 from receiver.emulator.wire.scrape import read_scrape_options
 from tests.cases import for_each
 from tests.emulator.wire.cases import RIGHT_PAGE_OPTIONS, URL, WRONG_PAGE_OPTIONS, WRONG_TYPES, paths_of, refused

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from receiver.emulator.failures import CallRefused
 from receiver.emulator.options import EmulatorOptions
 from receiver.emulator.scrapes import ScrapePlan
-from receiver.emulator.wire.policy import RequestPolicy
+from receiver.emulator.wire.bodies import RequestPolicy
 from receiver.emulator.wire.scrape import read_scrape, read_scrape_options
 from tests.cases import for_each
 from tests.emulator.wire.cases import RIGHT_PAGE_OPTIONS, URL, WRONG_PAGE_OPTIONS, WRONG_TYPES, paths_of, refused
