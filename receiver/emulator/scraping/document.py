@@ -10,8 +10,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from receiver.emulator.clock import wire_time
-from receiver.emulator.extraction.extractor import Extractor
-from receiver.emulator.extraction.source import Extraction, ExtractionSource, Wish
+from receiver.emulator.extraction.evidence import ExtractionSource
+from receiver.emulator.extraction.extractor import Extraction, Extractor, Wish
 from receiver.emulator.scrapes import FetchedPage, Json, ScrapePlan
 from receiver.emulator.scraping.ports import ReadContent
 from receiver.requests import prices

@@ -8,8 +8,8 @@ from typing import Any
 
 from receiver.core.clock import from_micros, to_micros
 from receiver.emulator.clock import wire_time
+from receiver.emulator.extraction.evidence import ExtractionSource
 from receiver.emulator.extraction.extractor import Extractor
-from receiver.emulator.extraction.source import ExtractionSource
 from receiver.emulator.failures import ScrapeFailed
 from receiver.emulator.scrapes import FetchedPage, Json, ScrapePlan
 from receiver.emulator.scraping.diffs import changed_keys, compare_texts

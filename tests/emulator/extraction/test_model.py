@@ -7,9 +7,9 @@ from typing import Any
 import httpx
 import pytest
 
-from receiver.emulator.extraction.extractor import Extractor
+from receiver.emulator.extraction.evidence import ExtractionSource
+from receiver.emulator.extraction.extractor import Extraction, Extractor, Wish
 from receiver.emulator.extraction.model import MAX_ANSWER, LanguageModel, ModelFailed
-from receiver.emulator.extraction.source import Extraction, ExtractionSource, Wish
 from tests.emulator.pages import model_that, said
 
 SCHEMA = {"type": "object", "properties": {"name": {"type": "string"}, "price": {"type": "number"}}}
