@@ -12,7 +12,7 @@ from receiver.emulator.api.calls import ApiCall
 from receiver.emulator.api.map import MapOperations
 from receiver.emulator.failures import CallRefused, ScrapeFailed
 from receiver.emulator.fetching.fetcher import Fetcher
-from receiver.emulator.fetching.site_links import SiteLink, sorted_by_likeness
+from receiver.emulator.fetching.scope import SiteLink, sorted_by_likeness
 from receiver.emulator.ids import IdSource
 from receiver.emulator.options import EmulatorOptions, SiteSource
 from receiver.emulator.scrapes import ScrapedPage, ScrapePlan

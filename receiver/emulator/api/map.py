@@ -9,7 +9,7 @@ from receiver.emulator.contracts import Account, NoteAnswer
 from receiver.emulator.failures import ScrapeFailed
 from receiver.emulator.fetching.fetcher import Fetcher
 from receiver.emulator.fetching.robots import fetch_robots
-from receiver.emulator.fetching.site_links import SiteLink, SiteLinks, described, sorted_by_likeness
+from receiver.emulator.fetching.scope import SiteLink, SiteLinks, described, sorted_by_likeness
 from receiver.emulator.fetching.sitemaps import sitemap_urls
 from receiver.emulator.fetching.web_urls import without_credentials
 from receiver.emulator.ids import IdSource

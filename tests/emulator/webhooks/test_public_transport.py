@@ -6,9 +6,8 @@ import pytest
 from receiver.core.clock import VirtualClock
 from receiver.emulator.activity import Activity
 from receiver.emulator.contracts import WebhookTarget
-from receiver.emulator.fetching.network import Resolve
+from receiver.emulator.fetching.network import ALL_ZONES, Resolve
 from receiver.emulator.fetching.refusals import HostNotAllowed
-from receiver.emulator.fetching.zones import ALL_ZONES
 from receiver.emulator.ids import IdSource
 from receiver.emulator.state.database import StateDatabase
 from receiver.emulator.webhooks import table
