@@ -17,8 +17,7 @@ from receiver.emulator.ids import IdSource
 from receiver.emulator.options import EmulatorOptions, SiteSource
 from receiver.emulator.scrapes import ScrapedPage, ScrapePlan
 from receiver.emulator.scraping import history
-from receiver.emulator.scraping.cache import KnownUrls
-from receiver.emulator.scraping.history import entry_of, insert_entry
+from receiver.emulator.scraping.history import KnownUrls, entry_of, insert_entry
 from receiver.emulator.state.database import StateDatabase
 from receiver.emulator.wire.bodies import RequestPolicy
 

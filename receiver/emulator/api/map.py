@@ -14,7 +14,7 @@ from receiver.emulator.fetching.sitemaps import sitemap_urls
 from receiver.emulator.fetching.web_urls import without_credentials
 from receiver.emulator.ids import IdSource
 from receiver.emulator.scrapes import Json, ScrapedPage, Scraper
-from receiver.emulator.scraping.cache import KnownUrls
+from receiver.emulator.scraping.history import KnownUrls
 from receiver.emulator.wire.bodies import RequestPolicy
 from receiver.emulator.wire.maps import MapPlan, read_map
 

@@ -32,7 +32,6 @@ class CleanPage:
 
     tree: LexborHTMLParser
     root: LexborNode
-    """The element with its content."""
     links: list[str] = field(default_factory=list)
     """Absolute, without fragments, each once, in the order of the page."""
     warnings: list[str] = field(default_factory=list)

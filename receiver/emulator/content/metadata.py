@@ -39,29 +39,11 @@ _NAMED = {
     "dcterms.keywords": "dcTermsKeywords",
 }
 _LOCALES = "og:locale:alternate"
-_OURS = [
-    "title",
-    "favicon",
-    "ogLocaleAlternate",
-    "scrapeId",
-    "sourceURL",
-    "url",
-    "statusCode",
-    "contentType",
-    "proxyUsed",
-    "cacheState",
-    "cachedAt",
-    "numPages",
-    "totalPages",
-    "creditsUsed",
-    "timezone",
-    "error",
-    "concurrencyLimited",
-    "concurrencyQueueDurationMs",
-    "indexId",
-    "postprocessorsUsed",
-]
+_OF_SCRAPES = """scrapeId sourceURL url statusCode contentType error indexId timezone proxyUsed cacheState cachedAt
+numPages totalPages creditsUsed postprocessorsUsed concurrencyLimited concurrencyQueueDurationMs"""
+OWN_METADATA = frozenset(_OF_SCRAPES.split())
 """Names that the service fills in itself, some with other values than texts. A page cannot set them."""
+_NOT_TAGS = OWN_METADATA | {"title", "favicon", "ogLocaleAlternate"}
 
 
 def metadata_of(tree: LexborHTMLParser, resolver: Resolver) -> dict[str, Any]:
@@ -83,7 +65,7 @@ def metadata_of(tree: LexborHTMLParser, resolver: Resolver) -> dict[str, Any]:
     if locales:
         found["ogLocaleAlternate"] = locales
     for name, values in tags.items():
-        if name not in _OURS:
+        if name not in _NOT_TAGS:
             joined = ", ".join(values) if name == "description" else values
             found[name] = values[0] if len(values) == 1 else joined
     return found
@@ -148,7 +130,6 @@ def _words(node: LexborNode) -> str:
 
 
 def _images(tree: LexborHTMLParser, resolver: Resolver) -> Iterator[Json]:
-    """Yield the images of a page, each once."""
     seen: set[str] = set()
     for node in tree.css("img"):
         attributes = node.attributes

@@ -100,19 +100,10 @@ def codec_of(body: bytes, content_type: str = "") -> str:
 
 MAX_INDEXED = 200_000
 """Characters of a page that a search index takes."""
-_WITHOUT_MARKDOWN = [
-    "html",
-    "rawHtml",
-    "rawBase64",
-    "links",
-    "images",
-    "attributes",
-    "screenshot",
-    "screenshot@fullPage",
-    "branding",
-    "audio",
-    "video",
-]
+_OTHER_FORMATS = (
+    "html rawHtml rawBase64 links images attributes screenshot screenshot@fullPage branding audio video"
+)
+_WITHOUT_MARKDOWN = frozenset(_OTHER_FORMATS.split())
 _OLD_OFFICE = (
     "The emulator does not read the older formats of Office (.doc, .xls, .ppt), which the service does: nothing of "
     "this file was taken. Save it as .docx, .xlsx or .pptx."
@@ -145,7 +136,6 @@ class PageContent:
     num_pages: int | None = None
     """Pages of a PDF that were read."""
     total_pages: int | None = None
-    """Pages of the PDF."""
     outline: dict[str, Any] | None = None
     """What a search index needs, if the plan asks for it: see `outline_of`; and `text`, the Markdown of the page
     whatever its plan left out or added."""
@@ -153,13 +143,6 @@ class PageContent:
     """The Markdown of each page of a PDF, if that was asked for."""
     blocks: list[dict[str, Any]] | None = None
     """The paragraphs of each page of a PDF, if they were asked for."""
-
-
-def read_page(page: FetchedPage, plan: ScrapePlan) -> PageContent:
-    """Return the content of a page. Raises ScrapeFailed, and nothing else, for a page that cannot be read."""
-    return read_content(
-        kind_of(page.body, page.content_type, page.url), page.body, page.content_type, page.url, plan
-    )
 
 
 def read_file(body: bytes, filename: str, content_type: str, plan: ScrapePlan) -> PageContent:
@@ -342,15 +325,8 @@ def _refuse(kind: ContentKind, _body: bytes, content_type: str, _url: str, _plan
     )
 
 
-_DOCUMENTS = (
-    ContentKind.DOCX,
-    ContentKind.XLSX,
-    ContentKind.PPTX,
-    ContentKind.OPEN_DOCUMENT,
-    ContentKind.EPUB,
-    ContentKind.RTF,
-    ContentKind.CSV,
-)
+_OFFICE = (ContentKind.DOCX, ContentKind.XLSX, ContentKind.PPTX, ContentKind.CSV)
+_DOCUMENTS = (*_OFFICE, ContentKind.OPEN_DOCUMENT, ContentKind.EPUB, ContentKind.RTF)
 _READERS = {
     ContentKind.HTML: _read_html,
     ContentKind.PDF: _pdf_as_it_is,

@@ -3,66 +3,11 @@
 import secrets
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Literal
 
 from receiver.core.clock import Clock
-from receiver.emulator.content.kinds import ContentKind, kind_of
+from receiver.emulator.content.kinds import UPLOAD_FORMATS, ContentKind, kind_of
 from receiver.emulator.failures import CallRefused
 
-_OFFICE = "application/vnd.openxmlformats-officedocument."
-_ODF = "application/vnd.oasis.opendocument."
-
-
-@dataclass(frozen=True, slots=True)
-class UploadFormat:
-    """A kind of files, as an item of the list of formats."""
-
-    format: str
-    extensions: tuple[str, ...]
-    """With the dot."""
-    types: tuple[str, ...]
-    """Media types, the usual one first."""
-    kind: ContentKind | None
-    """How it is read; None if it cannot be read here."""
-    group: Literal["html", "document"] = "document"
-    """The service calls it `kind`."""
-
-    def wire(self) -> dict[str, Any]:
-        """Return the format as an item of the list."""
-        return {
-            "format": self.format,
-            "kind": self.group,
-            "extensions": list(self.extensions),
-            "mimeTypes": list(self.types),
-            "available": self.kind is not None,
-        }
-
-
-UPLOAD_FORMATS = (
-    UploadFormat(
-        "html", (".html", ".htm", ".xhtml"), ("text/html", "application/xhtml+xml"), ContentKind.HTML, "html"
-    ),
-    UploadFormat("pdf", (".pdf",), ("application/pdf",), ContentKind.PDF),
-    UploadFormat("docx", (".docx",), (f"{_OFFICE}wordprocessingml.document",), ContentKind.DOCX),
-    UploadFormat("doc", (".doc",), ("application/msword",), None),
-    UploadFormat(
-        "odt",
-        (".odt", ".ods", ".odp"),
-        (f"{_ODF}text", f"{_ODF}spreadsheet", f"{_ODF}presentation"),
-        ContentKind.OPEN_DOCUMENT,
-    ),
-    UploadFormat("rtf", (".rtf",), ("application/rtf", "text/rtf"), ContentKind.RTF),
-    UploadFormat("xlsx", (".xlsx", ".xlsm"), (f"{_OFFICE}spreadsheetml.sheet",), ContentKind.XLSX),
-    UploadFormat("xls", (".xls",), ("application/vnd.ms-excel",), None),
-    UploadFormat("csv", (".csv", ".tsv"), ("text/csv", "text/tab-separated-values"), ContentKind.CSV),
-    UploadFormat("pptx", (".pptx",), (f"{_OFFICE}presentationml.presentation",), ContentKind.PPTX),
-    UploadFormat("epub", (".epub",), ("application/epub+zip",), ContentKind.EPUB),
-    UploadFormat("markdown", (".md", ".markdown"), ("text/markdown",), ContentKind.TEXT),
-    UploadFormat("txt", (".txt", ".text", ".rst", ".log"), ("text/plain",), ContentKind.TEXT),
-    UploadFormat("json", (".json",), ("application/json",), ContentKind.JSON),
-    UploadFormat("xml", (".xml",), ("application/xml", "text/xml"), ContentKind.XML),
-)
-"""The formats that the service names, and those that only the emulator reads."""
 _TYPE_OF = {one.kind: one.types[0] for one in reversed(UPLOAD_FORMATS) if one.kind is not None}
 _KNOWN_UNREADABLE = tuple(end for one in UPLOAD_FORMATS if one.kind is None for end in one.extensions)
 
@@ -96,7 +41,6 @@ class PendingUpload:
     """A file that was announced and may have arrived. Its sender needs no API key, only the reference."""
 
     team: str
-    """The team that announced it."""
     name: str
     content_type: str
     """Empty if it was not given."""

@@ -66,9 +66,7 @@ class ExtractionSource:
     """The value of a JSON page; None for other pages."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     links: Sequence[str] = ()
-    """Absolute URLs."""
     images: Sequence[str] = ()
-    """Absolute URLs."""
 
 
 MAX_VALUES = 5_000
@@ -158,11 +156,9 @@ class Evidence:
     records: list[Record] = field(default_factory=list)
     """The most trusted ones first."""
     items: list[DataItem] = field(default_factory=list)
-    """The data for programs."""
     blocks: PageBlocks = field(default_factory=PageBlocks)
     url: str = ""
     data: Any = None
-    """The value of a JSON page."""
     repeated: list[tuple[str, list[Mapping[str, Any]]]] = field(default_factory=list)
     """Blocks that repeat, each group with its name."""
     anchors: list[tuple[str, str]] = field(default_factory=list)
@@ -258,7 +254,6 @@ def _pairs(blocks: PageBlocks) -> dict[str, Any]:
 
 
 def _own(source: ExtractionSource, blocks: PageBlocks) -> dict[str, Any]:
-    """Return the values that every page has."""
     first = next((text for level, text in blocks.headings if level == 1), None)
     title = source.metadata.get("ogTitle") or source.metadata.get("title")
     if first and isinstance(title, str) and first.casefold() in title.casefold():

@@ -44,15 +44,10 @@ MAX_SCRIPT = 1_000_000
 MAX_ITEMS = 2_000
 """Items of a page that are kept."""
 _ADDRESSES = {
-    "a": "href",
-    "area": "href",
-    "link": "href",
-    "img": "src",
-    "audio": "src",
-    "video": "src",
-    "source": "src",
+    **dict.fromkeys(("a", "area", "link"), "href"),
+    **dict.fromkeys(("img", "audio", "video", "source", "iframe", "embed", "track"), "src"),
+    "object": "data",
 }
-_ADDRESSES |= {"iframe": "src", "embed": "src", "object": "data", "track": "src"}
 _VALUES = {"meta": "content", "data": "value", "meter": "value", "time": "datetime"}
 
 
@@ -185,8 +180,6 @@ class _OpenElement:
 
 @dataclass(slots=True)
 class _OpenBlock:
-    """An element that has not ended."""
-
     tag: str
     heading: str = ""
     """The last heading before it."""
@@ -205,12 +198,10 @@ class _OpenBlock:
     children: list[tuple[str, str]] = field(default_factory=list)
     """Tags and texts of its first elements; no tag for those that have elements themselves."""
     fields: dict[str, Any] = field(default_factory=dict)
-    """The named values in it."""
     groups: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     """The values of blocks in it that may repeat, by their signature."""
     href: str | None = None
     moment: str | None = None
-    """A time for programs."""
 
 
 class MarkReader(TreeListener):

@@ -39,7 +39,10 @@ class LanguageModel:
 
     async def ask(self, system: str, text: str, *, schema: Json | None = None, seconds: float | None = None) -> Any:
         """Return the JSON value of the answer. Raises ModelFailed if there is none."""
-        answer = await self.say(system, text, form=_form(schema), seconds=seconds)
+        form: Json = {"type": "json_object"}
+        if schema is not None:
+            form = {"type": "json_schema", "json_schema": {"name": "page", "schema": schema}}
+        answer = await self.say(system, text, form=form, seconds=seconds)
         try:
             return json.loads(_unfenced(answer), parse_constant=_refuse)
         except (ValueError, RecursionError):
@@ -78,7 +81,6 @@ class LanguageModel:
 
 
 def _content(answer: bytes) -> str:
-    """Return the text of the model's answer."""
     try:
         message = json.loads(answer)["choices"][0]["message"]
         refusal, content = message.get("refusal"), message.get("content")
@@ -89,12 +91,6 @@ def _content(answer: bytes) -> str:
     if not isinstance(content, str) or not content.strip():
         raise ModelFailed("the model's answer is empty")
     return content
-
-
-def _form(schema: Json | None) -> Json:
-    if schema is None:
-        return {"type": "json_object"}
-    return {"type": "json_schema", "json_schema": {"name": "page", "schema": schema}}
 
 
 def _unfenced(text: str) -> str:

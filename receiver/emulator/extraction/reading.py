@@ -33,7 +33,6 @@ class PageTable:
     header: list[str] = field(default_factory=list)
     """The names of its columns; empty without names."""
     rows: list[list[str]] = field(default_factory=list)
-    """The other rows."""
 
     def find_names(self) -> None:
         """Take the names of columns from the first row, and transpose a table whose columns are things."""
@@ -79,9 +78,7 @@ class PageBlocks:
     sections: list[tuple[str, str]] = field(default_factory=list)
     """A heading, and the first line below it."""
     lines: list[str] = field(default_factory=list)
-    """The lines outside tables."""
     count: int = 0
-    """Lines that were taken."""
 
     @property
     def heading(self) -> str:

@@ -149,8 +149,6 @@ _BROKEN = (Unresolvable, jsonschema.exceptions.UnknownType, TypeError, ValueErro
 
 
 class _CountedSteps:
-    """Counts the keywords that one validation checks."""
-
     def __init__(self, most: int) -> None:
         self._left = most
 

@@ -41,11 +41,8 @@ class RawRequest:
     headers: RawHeaders = field(repr=False)
     """Without those that frame the request."""
     zones: frozenset[NetworkZone]
-    """The networks that may be connected to."""
     verify: bool
-    """Certificates are checked."""
     max_bytes: int
-    """The largest body of the answer."""
     cut: bool = False
     """A larger body is cut, and not a failure."""
     method: str = "GET"
@@ -58,9 +55,7 @@ class RawAnswer:
 
     status: int
     headers: RawHeaders
-    """As they came."""
     body: bytes
-    """Within the limit."""
     zone: NetworkZone | None
     """Of the server; None if it is unknown."""
 
@@ -149,7 +144,6 @@ class WebExchange(Exchange):
             raise translated(str(url), exc) from exc
 
     async def _pool(self, zones: frozenset[NetworkZone], *, verify: bool | None) -> httpcore.AsyncConnectionPool:
-        """Return the pool of connections to these zones; without TLS if `verify` is None."""
         key = (verify, zones)
         if key not in self._pools:
             pool = httpcore.AsyncConnectionPool(

@@ -77,26 +77,18 @@ _ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 
 @dataclass(slots=True, kw_only=True)
 class _Fetch:
-    """One fetch on its way through its redirects."""
-
     source_url: str
     """As asked for, without credentials."""
     url: httpx.URL
-    """The current one."""
     headers: RawHeaders = field(repr=False)
     """Without those that frame the request."""
     max_bytes: int
-    """Of the body."""
     zones: frozenset[NetworkZone]
-    """The networks that may still be reached."""
     cut: bool = False
-    """A larger body is cut, and not a failure."""
     verify: bool = True
-    """Certificates are checked."""
     delay: timedelta = timedelta(0)
     """Real time, for a page of a given site."""
     cookies: httpx.Cookies = field(default_factory=httpx.Cookies, repr=False)
-    """Set by sites on the way."""
 
     def move(self, location: str) -> None:
         """Follow a redirect. Another origin gets no secret of the caller."""
@@ -132,7 +124,6 @@ class SingleAnswer:
     headers: list[tuple[str, str]] = field(repr=False)
     """Without those that frame the body."""
     body: bytes = field(repr=False)
-    """Within the limit."""
     zone: NetworkZone | None = None
     """Of the server; None for a given site."""
 
@@ -334,7 +325,6 @@ class Fetcher:
         return self._page(fetch, given.status, given.content_type, body)
 
     async def _decoded(self, answer: RawAnswer, url: str, max_bytes: int, *, cut: bool) -> bytes:
-        """Return the body without its content coding."""
         body = answer.body
         codings = [value.strip() for value in answer.header(b"content-encoding").split(",") if value.strip()]
         if body and codings:

@@ -33,9 +33,6 @@ class NetworkZone(IntEnum):
     LOOPBACK = 2
 
 
-ALL_ZONES = frozenset(NetworkZone)
-
-
 def zone_of(address: str) -> NetworkZone | None:
     """Return the zone of an address; None for one from which nothing is ever fetched.
 

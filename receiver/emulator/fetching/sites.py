@@ -32,16 +32,14 @@ class SiteRule:
     """
 
     path: str
-    """FROM."""
     to: str
-    """TO."""
     status: int
     is_forced: bool
     """It has precedence over a file of the site."""
 
     @property
     def redirects(self) -> bool:
-        """Whether the answer is a redirect."""
+        """Whether the status is 3xx."""
         return 300 <= self.status < 400
 
     def location(self, path: str) -> str | None:
@@ -240,7 +238,6 @@ class SiteAnswer:
     content_type: str = HTML
     content: str | bytes = b""
     location: str = ""
-    """The target of a redirect."""
 
     def body(self) -> bytes:
         """Return the content as bytes."""
@@ -273,7 +270,10 @@ class GivenSite:
         found = self._page(name, query, max_bytes)
         if found is None and rule is not None:
             found = self._by_rule(rule, location, max_bytes)
-        return found or self._made(path) or self._missing(max_bytes)
+        if found is not None or (found := self._made(path)) is not None:
+            return found
+        page = self._page("404.html", "", max_bytes)
+        return SiteAnswer(404, page.content_type, page.content) if page else SiteAnswer(404, HTML, _NOT_FOUND)
 
     def page_urls(self) -> Iterator[str]:
         """Yield the URLs of all pages, each once, in the form of the site's links.
@@ -339,10 +339,6 @@ class GivenSite:
             '<?xml version="1.0" encoding="UTF-8"?>\n<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">\n'
         )
         return SiteAnswer(200, "application/xml", f"{head}{rows}</urlset>\n")
-
-    def _missing(self, max_bytes: int) -> SiteAnswer:
-        page = self._page("404.html", "", max_bytes)
-        return SiteAnswer(404, page.content_type, page.content) if page else SiteAnswer(404, HTML, _NOT_FOUND)
 
 
 def _candidates(name: str, query: str) -> Iterator[str]:

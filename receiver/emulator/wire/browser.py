@@ -35,7 +35,6 @@ class SessionBody(Request, SenderFields):
     block_ads: StrictBool | None = None
     """Advertisements and cookie pop-ups."""
     profile: SessionProfile | None = None
-    """What the session begins with, and can leave to the next one."""
     location: AnyLocation | None = None
 
 
@@ -53,12 +52,10 @@ class InteractBody(Request, SenderFields):
 
     code: Annotated[str, Field(max_length=_MAX_CODE)] | None = None
     prompt: Annotated[str, Field(max_length=_MAX_PROMPT)] | None = None
-    """What a model should do on the page."""
     language: Literal["python", "node", "bash"] = "node"
     timeout: Annotated[StrictInt, Field(ge=1, le=300)] = 30
     """Seconds."""
     profile: SessionProfile | None = None
-    """What a session that this call opens begins with, and may leave for the next one."""
 
     @model_validator(mode="after")
     def _says_what(self) -> "InteractBody":

@@ -34,7 +34,6 @@ class SearchFeedbackBody(Request, SenderFields):
     valuable_sources: Many[ValuableSource] | None = None
     missing_content: Many[MissingContent] | None = None
     query_suggestions: _Text | None = None
-    """How to search better."""
 
 
 class EndpointFeedbackBody(SearchFeedbackBody):
@@ -48,9 +47,7 @@ class EndpointFeedbackBody(SearchFeedbackBody):
     tags: Many[_Text] | None = None
     note: _Text | None = None
     url: _Text | None = None
-    """The page it is about."""
     page_numbers: Many[int] | None = None
-    """The pages of a file it is about."""
     metadata: dict[str, JsonValue] | None = None
 
 

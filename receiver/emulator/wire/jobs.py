@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field, StrictBool, StrictInt
 
 from receiver.emulator.contracts import WebhookTarget
 from receiver.emulator.failures import CallRefused
+from receiver.emulator.fetching.scope import CrawlRules
 from receiver.emulator.scrapes import ScrapePlan
 from receiver.emulator.wire.bodies import DEFAULT_POLICY, RequestPolicy, custom_issue, read_body, refusal
 from receiver.emulator.wire.scrape import PageOptionsBody, PageOptionsBodyV1, SenderFields, plan_of
@@ -23,7 +24,7 @@ Path = Sequence[str | int]
 SitemapUse = Literal["include", "skip", "only"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class PagesJobPlan:
     """What the plans of crawls and batch scrapes share."""
 
@@ -39,38 +40,19 @@ class PagesJobPlan:
     """The JSON it was read from, for `/crawl/active`, and to be read again after a restart."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CrawlPlan(PagesJobPlan):
-    """A crawl of a site, beginning at one URL. With a `delay`, `max_concurrency` is 1."""
+@dataclass(frozen=True, kw_only=True)
+class CrawlPlan(PagesJobPlan, CrawlRules):
+    """A crawl of a site, beginning at one URL. Its expressions compile. With a `delay`, `max_concurrency` is 1."""
 
     url: str
     """Absolute URL with a scheme, otherwise as it was written."""
     limit: int = 10_000
-    """The most pages."""
     prompt: str | None = None
     """What to crawl, in plain words. The answer to the start then has the options that were made of it."""
-    include_paths: tuple[str, ...] = ()
-    """Regular expressions, each of which compiles."""
-    exclude_paths: tuple[str, ...] = ()
-    """Regular expressions, each of which compiles."""
-    regex_on_full_url: bool = False
-    """The expressions are matched with the whole URL, not with its path."""
     max_discovery_depth: int | None = None
     """The most links from `url` to a page; None for no limit."""
-    max_depth: int | None = None
-    """The most path segments below those of `url`: version 1 only, where the default is 10."""
     sitemap: SitemapUse = "include"
     """`skip` also stands for version 1's ignoreSitemap."""
-    ignore_query_parameters: bool = False
-    """URLs that differ only in their query are one page."""
-    deduplicate_similar_urls: bool = True
-    """http and https, `www.`, a slash at the end and index files make no difference."""
-    crawl_entire_domain: bool = False
-    """Pages outside the path of `url` are followed; version 1's allowBackwardLinks."""
-    allow_external_links: bool = False
-    """Links to other hosts are followed."""
-    allow_subdomains: bool = False
-    """Links to other hosts of the same domain are followed."""
     ignore_robots_txt: bool = False
     """Pages that robots.txt forbids are scraped."""
     robots_user_agent: str | None = None
@@ -79,7 +61,7 @@ class CrawlPlan(PagesJobPlan):
     """Seconds between two pages."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class BatchPlan(PagesJobPlan):
     """A scrape of a list of URLs."""
 

@@ -53,7 +53,6 @@ class MapPlan:
     filter_by_path: bool = True
     """Only URLs below the path of `url` count."""
     limit: int = _LIMIT
-    """The most URLs."""
     timeout: int = _TIMEOUT
     """Milliseconds of real time for the whole map."""
     scrape: ScrapePlan = field(default_factory=lambda: ScrapePlan(url=""))

@@ -115,9 +115,7 @@ class ResearchPlan:
     """What was left out, for the answer's `invalidURLs`; None when the answer has no such key."""
     prompt: str | None = None
     schema: Json | None = None
-    """Of the result."""
     system_prompt: str | None = None
-    """For a model."""
     searches: bool = False
     """Further pages may be searched for."""
     follows_links: bool = False

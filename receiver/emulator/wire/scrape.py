@@ -32,22 +32,16 @@ class SenderFields(BaseModel):
     origin: JsonValue = None
     """Name and version of the SDK."""
     integration: JsonValue = None
-    """Name of the program that uses the SDK."""
 
 
 class SdkOptions(SenderFields):
     """Options of pages that only SDKs have, without effect on the emulator."""
 
     fast_mode: JsonValue = None
-    """Faster, with fewer transformations."""
     use_mock: JsonValue = None
-    """For the service's own tests."""
     check_prompt_injection: JsonValue = None
-    """Whether pages are searched for instructions to language models."""
     domain_tools: JsonValue = None
-    """Tools of a site for agents."""
     tool_detail: JsonValue = None
-    """How detailed their descriptions are."""
 
 
 def _with_upper_case_country(value: Any) -> Any:
@@ -124,7 +118,6 @@ class PageAgent(Request):
     model: str | None = None
     prompt: Prompt | None = None
     session_id: str | None = None
-    """A session to continue."""
     wait_before_closing_ms: JsonValue = None
     """Milliseconds that the session stays open."""
 
@@ -146,15 +139,11 @@ class PageOptionsBodyV1(ScrapeOptionsV1, SdkOptions):
     """As `json_options`, for the format `extract`."""
     agent: PageAgent | None = None
     min_age: JsonValue = None
-    """Milliseconds; only older cached pages are answered."""
     lockdown: JsonValue = None
-    """Whether only cached pages are answered."""
     profile: JsonValue = None
     parsers: JsonValue = None
     redact_pii: Annotated[JsonValue, Field(alias="redactPII")] = None
-    """Whether personal data are removed from texts."""
     audit_metadata: JsonValue = None
-    """Who asked; it is not kept."""
 
     @model_validator(mode="after")
     def _check_formats(self) -> "PageOptionsBodyV1":
@@ -196,25 +185,6 @@ def read_scrape(body: Json, version: Version, policy: RequestPolicy = DEFAULT_PO
     model: type[ScrapeBodyV1 | ScrapeBody] = ScrapeBodyV1 if version == 1 else ScrapeBody
     read = read_body(model, body, policy, version=version)
     return plan_of(read, policy, url=read.url, origin=read.origin, unkept=read.zero_data_retention is True)
-
-
-def read_scrape_options(
-    body: Json,
-    version: Version,
-    policy: RequestPolicy = DEFAULT_POLICY,
-    *,
-    path: Path = (),
-    origin: object = None,
-    unkept: bool = False,
-) -> ScrapePlan:
-    """Return the plan, without URL, of the scrape options in the body of a job; `path` is their place there.
-
-    `origin` and `unkept`, which is zeroDataRetention, are those of the job.
-    """
-    model: type[PageOptionsBodyV1 | PageOptionsBody] = PageOptionsBodyV1 if version == 1 else PageOptionsBody
-    read = read_body(model, body, policy, path=path, version=version)
-    unkept = unkept or (isinstance(read, PageOptionsBodyV1) and read.zero_data_retention)
-    return plan_of(read, policy, path=path, origin=read.origin or origin, unkept=unkept)
 
 
 def plan_of(

@@ -84,14 +84,11 @@ class GovSearchBody(Request, SenderFields):
     query: Query
     k: Annotated[StrictInt, Field(ge=1, le=100)] = _LIMIT
     domain: Annotated[str, AfterValidator(require_host_name)] | None = None
-    """Only pages of this host."""
     jurisdiction: str | None = None
     """`us`, or a state such as `us-ca`."""
     court: str | None = None
-    """The id of a court."""
     court_type: str | None = None
     cites: str | None = None
-    """A law or a case that pages cite."""
 
 
 class DeveloperSearchBody(Request, SenderFields):
@@ -105,9 +102,7 @@ class DeveloperSearchBody(Request, SenderFields):
     """The most passages of a hit; here each has one."""
     types: Many[Literal["doc", "issue", "pull_request", "readme"]] | None = None
     repos: Many[str] | None = None
-    """Only pages about these repositories."""
     sources: Many[str] | None = None
-    """Only pages from these sources."""
     language: str | None = None
     topic: Many[str] | None = None
     license: str | None = None
@@ -124,7 +119,6 @@ class SearchPlan:
     """A search with its sources, filters and scrapes."""
 
     query: str
-    """With its operators."""
     version: Literal[1, 2] = 2
     limit: int = _LIMIT
     """The most hits of each source."""
@@ -135,7 +129,6 @@ class SearchPlan:
     include_domains: tuple[str, ...] = ()
     """Only pages of these hosts; empty for all."""
     exclude_domains: tuple[str, ...] = ()
-    """No pages of these hosts."""
     tbs: str = ""
     """The age and the order of hits, in the terms of the search engine."""
     timeout: int = _TIMEOUT

@@ -34,7 +34,6 @@ class DocumentText:
     """The text of a document, as its process returns it."""
 
     html: str = ""
-    """The text as a page."""
     pages: list[str] = field(default_factory=list)
     """Of a PDF: the text of each page that was read."""
     total: int = 0
@@ -42,7 +41,6 @@ class DocumentText:
     title: str = ""
     """From the properties of the file; empty without one."""
     warnings: list[str] = field(default_factory=list)
-    """What was left out, and why."""
 
 
 MOST_ENTRIES = 5_000

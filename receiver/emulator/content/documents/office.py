@@ -138,8 +138,6 @@ def _relations_name(name: str) -> str:
 
 
 class _Slide:
-    """Collects the text of one slide, or of its notes."""
-
     def __init__(self, body: bytes, links: dict[str, str], *, is_notes: bool = False) -> None:
         self._links = links
         self._is_notes = is_notes

@@ -20,7 +20,6 @@ _SKIPPED = words_of(
     "tracked-changes annotation note-citation binary-data scripts font-face-decls notes automatic-styles styles"
     " master-styles settings meta forms sequence-decls"
 )
-_STYLED = ("automatic-styles", "styles")
 _MOST_SPACES = 100
 _MOST_REPEATED = 100
 _BY_STYLE = {"Title": 1, "Subtitle": 2}
@@ -73,8 +72,6 @@ class _Styles:
 
 
 class _Content:
-    """Turns the elements of `content.xml` into HTML."""
-
     def __init__(self, body: bytes, styles: _Styles) -> None:
         self._styles = styles
         self._blocks = BlockWriter()
@@ -88,7 +85,6 @@ class _Content:
         walk_xml(body, self._start, self._end, self._text)
 
     def html(self) -> str:
-        """Return the blocks."""
         return self._blocks.html()
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:

@@ -49,7 +49,6 @@ class PlacedText:
     y: float
     """From the bottom, in points."""
     scale: float = 1.0
-    """How the page is scaled at its place."""
 
     @property
     def height(self) -> float:
@@ -85,7 +84,6 @@ class _Row:
     first: int
     after: int
     cells: list[_Cell]
-    """From left to right."""
 
 
 def tables_in(pieces: Sequence[PlacedText]) -> list[FoundTable]:
@@ -329,7 +327,6 @@ def _joined(lines: Iterable[TextLine]) -> list[TextLine]:
 
 
 def _continues(item: str, line: str) -> bool:
-    """Return whether a line belongs to the item before it."""
     return not item or (line[0].islower() and not item.endswith((".", ":", "!", "?", ";")))
 
 

@@ -70,9 +70,7 @@ class _Group:
     bold: bool = False
     italic: bool = False
     href: str = ""
-    """The target of a link; empty without one."""
     font: int = 0
-    """The number of the font, which has a character set."""
     unicode_skip: int = 1
     """The bytes that follow a Unicode character for readers that do not know it."""
 
@@ -85,17 +83,13 @@ class _Paragraph:
     outline: int | None = None
     """The level of a heading, from 0; None for text."""
     level: int = 0
-    """The depth of an item, from 0."""
     marker: str = ""
-    """The bullet or number before an item."""
     is_listed: bool = False
     in_table: bool = False
 
 
 @dataclass(slots=True)
 class _Apart:
-    """Texts that are not part of the document, by destination."""
-
     texts: dict[str, str] = field(default_factory=dict)
 
     def add(self, name: str, text: str) -> None:
@@ -118,8 +112,6 @@ def read_rtf(body: bytes, _options: dict[str, Any]) -> DocumentText:
 
 
 class _RtfReader:
-    """Reads one file, from its first byte to its last."""
-
     def __init__(self, body: bytes) -> None:
         self.blocks = BlockWriter()
         self.title = ""
@@ -162,7 +154,6 @@ class _RtfReader:
         }
 
     def read(self) -> None:
-        """Read the whole file."""
         at, end = 0, len(self._body)
         while at < end and not self.is_cut:
             found = _TOKEN.match(self._body, at)

@@ -23,7 +23,6 @@ class ListLevel:
     """The widths of all lists around it."""
     ordered: bool
     start: int = 1
-    """The number of its first item."""
     digits: int = 1
     """The fewest digits of a number."""
     places: dict[int, int] = field(default_factory=dict)
