@@ -15,6 +15,7 @@ from receiver.emulator.working.processes import HeavyWork, InThreads, WorkLost
 
 Json = dict[str, Any]
 
+DEFAULT_PROMPT = "Extract the title, the description and the main values of the page."
 _SHOWN = 10
 """Missing properties that a warning names."""
 _TOO_LARGE = "the schema is too large for the rules, or refers to itself without end"

@@ -2,7 +2,7 @@
 
 import string
 import zlib
-from collections.abc import AsyncIterable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from types import TracebackType
@@ -247,15 +247,16 @@ def decoded(data: bytes, codings: Sequence[str], limit: int, *, cut: bool = Fals
         case [] | ["identity"]:
             return data[:limit]
         case ["gzip" | "x-gzip"]:
-            return _inflated(data, _GZIP, limit, cut=cut)
+            return _of_members(data, limit, lambda: zlib.decompressobj(_GZIP), cut=cut)
         case ["deflate"]:
             # RFC 9110, section 8.4.1.2: some leave out the wrapper.
             bits = _ZLIB if data[:1] and data[0] & 0x0F == 8 and int.from_bytes(data[:2]) % 31 == 0 else _RAW
-            return _inflated(data, bits, limit, cut=cut)
+            return _of_members(data, limit, lambda: zlib.decompressobj(bits), cut=cut)
         case ["br"]:
             return _unbrotlied(data, limit, cut=cut)
         case ["zstd"]:
-            return _unzstandarded(data, limit, cut=cut)
+            begin = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW_BYTES).decompressobj
+            return _of_members(data, limit, begin, cut=cut, piece_bytes=_ZSTD_PIECE_BYTES, is_limited=False)
     raise BrokenCoding(f"the content coding {', '.join(codings)[:40]!r} is not known")
 
 
@@ -264,27 +265,38 @@ def is_gzip(data: bytes) -> bool:
     return data.startswith(b"\x1f\x8b")
 
 
-def _inflated(data: bytes, bits: int, limit: int, *, cut: bool) -> bytes:
+def _of_members(
+    data: bytes,
+    limit: int,
+    begin: Callable[[], Any],
+    *,
+    cut: bool,
+    piece_bytes: int = _PIECE_BYTES,
+    is_limited: bool = True,
+) -> bytes:
+    """Return the output of the streams in the data, such as the members of a gzip file.
+
+    `begin` returns a decompressor, which takes the limit of its output if `is_limited`.
+    """
     out = bytearray()
     view = memoryview(data)
-    place, stream, is_begun = 0, zlib.decompressobj(bits), False
-    members = 0
+    place, members, stream, is_begun = 0, 0, begin(), False
     while place < len(view) and len(out) < limit and members < _MAX_MEMBERS:
-        piece = view[place : place + _PIECE_BYTES]
+        piece = view[place : place + piece_bytes]
         try:
-            out += stream.decompress(piece, limit - len(out))
-        except zlib.error:
-            if members:  # padding after the last member
+            out += stream.decompress(piece, *([limit - len(out)] if is_limited else []))
+        except (zlib.error, zstandard.ZstdError) as exc:
+            if members and isinstance(exc, zlib.error):  # padding after the last member
                 return bytes(out)
             raise BrokenCoding(_NOT_IN_CODING) from None
         place += len(piece) - len(stream.unconsumed_tail) - len(stream.unused_data)
         is_begun = not stream.eof
         if stream.eof:
             members += 1
-            stream = zlib.decompressobj(bits)
+            stream = begin()
     if is_begun and len(out) < limit and not cut:
         raise BrokenCoding(_ENDS_EARLY)
-    return bytes(out)
+    return bytes(out[:limit])
 
 
 def _unbrotlied(data: bytes, limit: int, *, cut: bool) -> bytes:
@@ -303,26 +315,5 @@ def _unbrotlied(data: bytes, limit: int, *, cut: bool) -> bytes:
         except brotli.error:
             raise BrokenCoding(_NOT_IN_CODING) from None
     if not stream.is_finished() and len(out) < limit and not cut:
-        raise BrokenCoding(_ENDS_EARLY)
-    return bytes(out[:limit])
-
-
-def _unzstandarded(data: bytes, limit: int, *, cut: bool) -> bytes:
-    decompressor = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW_BYTES)
-    out = bytearray()
-    place, members, is_begun = 0, 0, False
-    stream = decompressor.decompressobj()
-    while place < len(data) and len(out) < limit and members < _MAX_MEMBERS:
-        piece = data[place : place + _ZSTD_PIECE_BYTES]
-        try:
-            out += stream.decompress(piece)
-        except zstandard.ZstdError:
-            raise BrokenCoding(_NOT_IN_CODING) from None
-        place += len(piece) - len(stream.unused_data)
-        is_begun = not stream.eof
-        if stream.eof:
-            members += 1
-            stream = decompressor.decompressobj()
-    if is_begun and len(out) < limit and not cut:
         raise BrokenCoding(_ENDS_EARLY)
     return bytes(out[:limit])

@@ -13,7 +13,7 @@ from receiver.emulator.clock import wire_time
 from receiver.emulator.content.metadata import OWN_METADATA
 from receiver.emulator.content.page import PageContent
 from receiver.emulator.extraction.evidence import ExtractionSource
-from receiver.emulator.extraction.extractor import Extraction, Extractor, Wish
+from receiver.emulator.extraction.extractor import DEFAULT_PROMPT, Extraction, Extractor, Wish
 from receiver.emulator.scrapes import FetchedPage, Json, ScrapePlan
 from receiver.requests import prices
 
@@ -117,7 +117,6 @@ def option_warnings(plan: ScrapePlan, *, has_browser: bool = False, is_rendered:
 
 EXTRACTING_FORMATS = ("json", "deterministicJson", "extract")
 _HTML = ("text/html", "application/xhtml+xml", "")
-_DEFAULT_PROMPT = "Extract the title, the description and the main values of the page."
 
 
 def extracting_format(plan: ScrapePlan) -> Json | None:
@@ -129,7 +128,7 @@ def wish_of(format_: Json) -> Wish:
     """Return the wish of a format, with a default prompt."""
     schema, prompt = format_.get("schema"), format_.get("prompt")
     if schema is None and prompt is None:
-        prompt = _DEFAULT_PROMPT
+        prompt = DEFAULT_PROMPT
     return Wish(schema, prompt, format_.get("systemPrompt"))
 
 

@@ -70,7 +70,6 @@ class HistoryEntry:
 
     team: str
     url: str
-    """As it was asked for."""
     tag: str
     """The branch of the history: see `branch_of`."""
     scrape_id: str
@@ -189,7 +188,6 @@ class Tracked:
     """The result of change tracking, and its faults."""
 
     value: Json
-    """`changeTracking` in the answer."""
     warnings: tuple[str, ...] = ()
 
 

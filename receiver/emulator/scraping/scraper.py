@@ -75,7 +75,6 @@ class _ScrapeWork:
     waits: bool = False
     waited_ms: int = 0
     check_credits: int = 0
-    """The cost of the checks of its addresses."""
     warnings: list[str] = field(default_factory=list)
     rendered: RenderedPage | None = None
 
@@ -376,7 +375,6 @@ def _full_plan(plan: ScrapePlan) -> ScrapePlan:
 
 
 def _redacted(value: Any) -> Any:
-    """Return a document with its texts redacted, but not its keys and the addresses of pages."""
     match value:
         case str():
             return redact(value)

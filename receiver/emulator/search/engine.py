@@ -3,8 +3,10 @@
 import asyncio
 import re
 import sqlite3
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TypeVar
 
 from typing_extensions import override
@@ -94,9 +96,7 @@ class SearchFindings:
     news: list[PageHit] = field(default_factory=list)
     images: list[PictureHit] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
-    """Options without effect, and faults."""
     check_credits: int = 0
-    """The cost of the checks of addresses."""
 
     @property
     def count(self) -> int:
@@ -149,15 +149,9 @@ class SearchEngine:
     async def _pages(
         self, plan: SearchPlan, query: SearchQuery, period: SearchPeriod, source: str, found: SearchFindings
     ) -> list[PageHit]:
-        elsewhere: list[PageHit] = []
-        if self._searxng is not None:
-            asked = _as_text(plan)
-            try:
-                elsewhere = await self._searxng.pages(
-                    asked, source, plan.limit, time_range=period.time_range, seconds=_seconds(plan)
-                )
-            except SearxngFailed as exc:
-                found.warnings.append(f"The SearXNG server was of no use: {exc}. The index was searched.")
+        elsewhere = await self._elsewhere(
+            found, partial(SearxngClient.pages, query=_as_text(plan), source=source), plan, period
+        )
         scope = _scope(plan, period, only_news=source == "news")
         most = min(CANDIDATES, 50 + 3 * plan.limit)
 
@@ -171,17 +165,7 @@ class SearchEngine:
     async def _images(
         self, plan: SearchPlan, query: SearchQuery, period: SearchPeriod, found: SearchFindings
     ) -> list[PictureHit]:
-        elsewhere: list[PictureHit] = []
-        if self._searxng is not None:
-            try:
-                elsewhere = await self._searxng.images(
-                    _as_text(plan),
-                    plan.limit,
-                    time_range=period.time_range,
-                    seconds=_seconds(plan),
-                )
-            except SearxngFailed as exc:
-                found.warnings.append(f"The SearXNG server was of no use: {exc}. The index was searched.")
+        elsewhere = await self._elsewhere(found, partial(SearxngClient.images, query=_as_text(plan)), plan, period)
         scope = _scope(plan, period, only_news=False)
         most = min(CANDIDATES, 3 * plan.limit)
 
@@ -190,6 +174,23 @@ class SearchEngine:
 
         own = image_hits(await self._state.run(find), plan.limit)
         return await self._allowed(plan, found, [*elsewhere, *own])
+
+    async def _elsewhere(
+        self,
+        found: SearchFindings,
+        ask: Callable[..., Awaitable[list[Hit]]],
+        plan: SearchPlan,
+        period: SearchPeriod,
+    ) -> list[Hit]:
+        """Return the hits of the SearXNG server; empty without one, or if it fails."""
+        if self._searxng is None:
+            return []
+        seconds = _SHARE * plan.timeout / 1000 / len(plan.sources)
+        try:
+            return await ask(self._searxng, most=plan.limit, time_range=period.time_range, seconds=seconds)
+        except SearxngFailed as exc:
+            found.warnings.append(f"The SearXNG server was of no use: {exc}. The index was searched.")
+            return []
 
     async def _allowed(self, plan: SearchPlan, found: SearchFindings, hits: list[Hit]) -> list[Hit]:
         """Return the hits up to the limit, each once, without those that threat protection blocks."""
@@ -209,10 +210,6 @@ class SearchEngine:
         if blocked:
             found.warnings.append(f"Threat protection left out {blocked} of the hits.")
         return list(kept.values())
-
-
-def _seconds(plan: SearchPlan) -> float:
-    return _SHARE * plan.timeout / 1000 / len(plan.sources)
 
 
 def _scope(plan: SearchPlan, period: SearchPeriod, *, only_news: bool) -> SearchScope:

@@ -52,7 +52,6 @@ class FoundRow:
 
     id: int
     score: float
-    """Higher is better."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +278,6 @@ class _Lookup:
 
 
 def _merged(first: Sequence[FoundRow], then: Iterable[FoundRow]) -> list[FoundRow]:
-    """Return each row once, with its first score."""
     found = {row.id: row for row in first}
     for row in then:
         found.setdefault(row.id, row)
@@ -326,7 +324,6 @@ class PictureHit:
     url: str
     """The page that shows it."""
     title: str
-    """The page's words for it, or the page's title."""
     image: str
     width: int | None = None
     height: int | None = None

@@ -44,7 +44,6 @@ class IndexedImage:
 
     url: str
     title: str
-    """The page's words for it; possibly empty."""
     width: int | None
     height: int | None
 
@@ -58,7 +57,6 @@ class PageEntry:
     url: str
     """Without fragment and credentials."""
     host: str
-    """In lower case."""
     title: str
     """Never empty."""
     place: str
@@ -66,7 +64,6 @@ class PageEntry:
     headings: str
     """One per line."""
     description: str
-    """Possibly empty."""
     body: str
     """Its text, one block per line."""
     marks: str
@@ -76,7 +73,6 @@ class PageEntry:
     published: str
     """Its date of publication; empty if it names none."""
     is_news: bool
-    """It is an article with a date."""
     picture: str
     """The address of the picture for it; possibly empty."""
     images: tuple[IndexedImage, ...] = ()

@@ -19,7 +19,6 @@ class RequestPolicy:
     threat_protection: Literal["off", "on", "mandatory"] = "off"
     """Whether requests may have threatProtection, and turn it off."""
     diff: Literal["auto", "string", "object"] = "auto"
-    """The form of `changeTracking.diff`."""
     plain_hosts: frozenset[str] | None = frozenset({"localhost"})
     """Host names without a dot that URLs may have; None allows every name."""
 

@@ -31,9 +31,7 @@ class SessionBody(Request, SenderFields):
     activity_ttl: Annotated[StrictInt, Field(ge=10, le=3600)] | None = None
     """Seconds without a call."""
     stream_web_view: StrictBool | None = None
-    """Whether the page can be watched."""
     block_ads: StrictBool | None = None
-    """Advertisements and cookie pop-ups."""
     profile: SessionProfile | None = None
     location: AnyLocation | None = None
 

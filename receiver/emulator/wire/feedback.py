@@ -43,7 +43,6 @@ class EndpointFeedbackBody(SearchFeedbackBody):
     job_id: UUID
     """The id in the answer; of a scrape, the scrapeId in its metadata."""
     issues: Many[_Text] | None = None
-    """Faults of the answer, by name."""
     tags: Many[_Text] | None = None
     note: _Text | None = None
     url: _Text | None = None

@@ -32,7 +32,6 @@ class PagesJobPlan:
     max_concurrency: int | None = None
     """The most pages at one time; None for no limit of its own."""
     zero_data_retention: bool = False
-    """Nothing of the job is kept."""
     webhook: WebhookTarget | None = None
     scrape: ScrapePlan = field(default_factory=lambda: ScrapePlan(url=""))
     """How each page is scraped, without its URL: `dataclasses.replace(plan.scrape, url=...)`."""
@@ -54,7 +53,6 @@ class CrawlPlan(PagesJobPlan, CrawlRules):
     sitemap: SitemapUse = "include"
     """`skip` also stands for version 1's ignoreSitemap."""
     ignore_robots_txt: bool = False
-    """Pages that robots.txt forbids are scraped."""
     robots_user_agent: str | None = None
     """The agent whose rules in robots.txt count; None for the service's own."""
     delay: float | None = None

@@ -54,7 +54,6 @@ class QueriesTarget:
     include_domains: tuple[str, ...] = ()
     """Only hits of these hosts count; empty for all."""
     exclude_domains: tuple[str, ...] = ()
-    """Hits of these hosts do not count."""
 
 
 PlannedTarget = PagesTarget | SiteTarget | QueriesTarget

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit, urlunsplit
 from pydantic import Field, JsonValue, StrictBool, model_validator
 
 from receiver.emulator.contracts import WebhookTarget
+from receiver.emulator.extraction.extractor import DEFAULT_PROMPT
 from receiver.emulator.failures import CallRefused
 from receiver.emulator.scrapes import ScrapePlan
 from receiver.emulator.wire.bodies import DEFAULT_POLICY, RequestPolicy, custom_issue, read_body, refusal
@@ -66,7 +67,6 @@ class ExtractBodyV1(ExtractFields):
     timeout: JsonValue = None
     """Milliseconds for the whole job; each page has its own time-out here."""
     zero_data_retention: StrictBool | None = None
-    """Nothing of the pages is kept."""
     show_llm_usage: Annotated[JsonValue, Field(alias="showLLMUsage")] = None
     """Without effect here: no answer says what a model used."""
 
@@ -98,7 +98,6 @@ MAX_PAGES = 20
 """The most pages of one extraction or agent."""
 MAX_CREDITS = 2_500
 """The most credits of an agent without a limit of its own."""
-DEFAULT_PROMPT = "Extract the title, the description and the main values of the page."
 _MODEL = "spark-1-mini"
 
 
@@ -121,14 +120,12 @@ class ResearchPlan:
     follows_links: bool = False
     """Links on the pages are followed as long as something is missing."""
     external: bool = False
-    """Links to other sites count."""
     show_sources: bool = False
     """The result names the source of each value."""
     max_pages: int = MAX_PAGES
     max_credits: int | None = None
     """The most credits; None for no limit of its own."""
     model: str | None = None
-    """Without effect here."""
     thread_id: str | None = None
     """UUID of the conversation that the job continues."""
     webhook: WebhookTarget | None = None

@@ -71,7 +71,6 @@ class SearchBodyV1(Request, SdkOptions):
     timeout: Count | None = None
     """Milliseconds after which the search fails."""
     ignore_invalid_urls: Annotated[StrictBool, Field(alias="ignoreInvalidURLs")] = False
-    """Whether hits that cannot be scraped are left out."""
     threat_protection: ThreatProtection | None = None
     """Checks of URLs, instead of the organisation's."""
     scrape_options: PageOptionsBodyV1 | None = None
@@ -123,7 +122,6 @@ class SearchPlan:
     limit: int = _LIMIT
     """The most hits of each source."""
     sources: tuple[Source, ...] = ("web",)
-    """Each once."""
     categories: tuple[Category, ...] = ()
     """Kinds of sites or files; empty for all."""
     include_domains: tuple[str, ...] = ()
@@ -134,13 +132,11 @@ class SearchPlan:
     timeout: int = _TIMEOUT
     """Milliseconds of real time for the search itself, and for the scrapes of its hits."""
     ignore_invalid_urls: bool = False
-    """Whether hits that cannot be scraped are left out."""
     threat_protection: Json | None = None
     """The policy of the request, with wire names."""
     scrape: ScrapePlan | None = None
     """How each hit is scraped, without its URL; None if hits are not scraped."""
     is_kept: bool = True
-    """The documents of hits are kept."""
     without_effect: tuple[str, ...] = ()
     """Wire names of options that the caller set and that have no effect here."""
 

@@ -39,7 +39,6 @@ class DocumentText:
     total: int = 0
     """Of a PDF: how many pages there are."""
     title: str = ""
-    """From the properties of the file; empty without one."""
     warnings: list[str] = field(default_factory=list)
 
 

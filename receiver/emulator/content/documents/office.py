@@ -73,7 +73,9 @@ def read_pptx(body: bytes, _options: dict[str, Any]) -> DocumentText:
     title = title_in(archive.read_if_there("docProps/core.xml"))
     parts = []
     for name in _ordered(archive):
-        links, notes = _relations(archive, name)
+        related = list(_relations(archive, name))
+        links = {key: target for key, kind, target in related if kind.endswith("/hyperlink")}
+        notes = next((_part(name, target) for _, kind, target in related if kind.endswith("/notesSlide")), "")
         parts.append(_Slide(archive.read(name), links).html())
         if notes in archive.names and (text := _Slide(archive.read(notes), {}, is_notes=True).html()):
             parts.append(f"<blockquote>{text}</blockquote>\n")
@@ -89,7 +91,7 @@ def _ordered(archive: Archive) -> list[str]:
         if name == "sldId" and (target := targets.get(attributes.get(_RELATION, ""))):
             ids.append(target)
 
-    targets = _targets(archive, _PRESENTATION)
+    targets = {key: _part(_PRESENTATION, target) for key, _, target in _relations(archive, _PRESENTATION)}
     if targets and _PRESENTATION in archive.names:
         walk_xml(archive.read(_PRESENTATION), start, attributes_with_namespaces=True)
     listed = [name for name in dict.fromkeys(ids) if name in numbered]
@@ -99,42 +101,24 @@ def _ordered(archive: Archive) -> list[str]:
 _RELATION = "http://schemas.openxmlformats.org/officeDocument/2006/relationships id"
 
 
-def _relations(archive: Archive, name: str) -> tuple[dict[str, str], str]:
-    """Return the links of a slide by id, and the name of its notes."""
-    links: dict[str, str] = {}
-    notes = ""
-
-    def start(element: str, attributes: dict[str, str]) -> None:
-        nonlocal notes
-        kind, target = attributes.get("Type", ""), attributes.get("Target", "")
-        if element == "Relationship" and kind.endswith("/hyperlink"):
-            links[attributes.get("Id", "")] = target
-        elif element == "Relationship" and kind.endswith("/notesSlide"):
-            notes = posixpath.normpath(posixpath.join(posixpath.dirname(name), target))
-
-    if body := archive.read_if_there(_relations_name(name)):
-        walk_xml(body, start)
-    return links, notes
-
-
-def _targets(archive: Archive, name: str) -> dict[str, str]:
-    """Return the names of the parts that a part relates to, by id."""
-    targets: dict[str, str] = {}
+def _relations(archive: Archive, name: str) -> Iterator[tuple[str, str, str]]:
+    """Yield the id, the kind and the target of each relation of a part."""
+    found: list[tuple[str, str, str]] = []
 
     def start(element: str, attributes: dict[str, str]) -> None:
         if element == "Relationship":
-            target = attributes.get("Target", "")
-            path = target.lstrip("/") if target.startswith("/") else posixpath.join(posixpath.dirname(name), target)
-            targets[attributes.get("Id", "")] = posixpath.normpath(path)
+            found.append((attributes.get("Id", ""), attributes.get("Type", ""), attributes.get("Target", "")))
 
-    if body := archive.read_if_there(_relations_name(name)):
-        walk_xml(body, start)
-    return targets
-
-
-def _relations_name(name: str) -> str:
     folder, file = posixpath.split(name)
-    return f"{folder}/_rels/{file}.rels"
+    if body := archive.read_if_there(f"{folder}/_rels/{file}.rels"):
+        walk_xml(body, start)
+    yield from found
+
+
+def _part(name: str, target: str) -> str:
+    """Return the name of the part that is the target of a relation of another part."""
+    path = target.lstrip("/") if target.startswith("/") else posixpath.join(posixpath.dirname(name), target)
+    return posixpath.normpath(path)
 
 
 class _Slide:

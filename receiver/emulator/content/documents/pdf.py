@@ -256,7 +256,6 @@ def _place(matrix: Any, placed: Any) -> tuple[float, float, float]:
 
 
 def _size(placed: Any, size: Any) -> float:
-    """Return the size of letters after the scaling of the text."""
     try:
         return round(abs(float(size)) * (abs(float(placed[2])) + abs(float(placed[3]))), 1)
     except (TypeError, ValueError, IndexError, OverflowError):
