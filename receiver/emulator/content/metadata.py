@@ -10,34 +10,17 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from receiver.emulator.content.urls import Resolver, largest_source
 
-_NAMED = {
-    "description": "description",
-    "keywords": "keywords",
-    "robots": "robots",
-    "og:title": "ogTitle",
-    "og:description": "ogDescription",
-    "og:url": "ogUrl",
-    "og:image": "ogImage",
-    "og:audio": "ogAudio",
-    "og:determiner": "ogDeterminer",
-    "og:locale": "ogLocale",
-    "og:site_name": "ogSiteName",
-    "og:video": "ogVideo",
-    "article:section": "articleSection",
-    "article:tag": "articleTag",
-    "article:published_time": "publishedTime",
-    "article:modified_time": "modifiedTime",
-    "dcterms.created": "dcTermsCreated",
-    "dc.date.created": "dcDateCreated",
-    "dc.date": "dcDate",
-    "dcterms.type": "dcTermsType",
-    "dc.type": "dcType",
-    "dcterms.audience": "dcTermsAudience",
-    "dcterms.subject": "dcTermsSubject",
-    "dc.subject": "dcSubject",
-    "dc.description": "dcDescription",
-    "dcterms.keywords": "dcTermsKeywords",
-}
+_NAMES = """
+description=description keywords=keywords robots=robots og:title=ogTitle og:description=ogDescription
+og:url=ogUrl og:image=ogImage og:audio=ogAudio og:determiner=ogDeterminer og:locale=ogLocale
+og:site_name=ogSiteName og:video=ogVideo article:section=articleSection article:tag=articleTag
+article:published_time=publishedTime article:modified_time=modifiedTime dcterms.created=dcTermsCreated
+dc.date.created=dcDateCreated dc.date=dcDate dcterms.type=dcTermsType dc.type=dcType
+dcterms.audience=dcTermsAudience dcterms.subject=dcTermsSubject dc.subject=dcSubject
+dc.description=dcDescription dcterms.keywords=dcTermsKeywords
+"""
+_NAMED = dict(pair.split("=") for pair in _NAMES.split())
+"""The service's names by those of `meta` elements."""
 _LOCALES = "og:locale:alternate"
 _OF_SCRAPES = """scrapeId sourceURL url statusCode contentType error indexId timezone proxyUsed cacheState cachedAt
 numPages totalPages creditsUsed postprocessorsUsed concurrencyLimited concurrencyQueueDurationMs"""

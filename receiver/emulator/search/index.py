@@ -22,20 +22,6 @@ from receiver.emulator.search.queries import EVERY, host_names, indexed, mark, m
 
 _MOST_BODY = 100_000
 _MOST_HEADINGS = 5_000
-_FILE_TYPES = {
-    ContentKind.PDF: "pdf",
-    ContentKind.DOCX: "docx",
-    ContentKind.XLSX: "xlsx",
-    ContentKind.PPTX: "pptx",
-    ContentKind.OPEN_DOCUMENT: "odt",
-    ContentKind.EPUB: "epub",
-    ContentKind.RTF: "rtf",
-    ContentKind.CSV: "csv",
-    ContentKind.JSON: "json",
-    ContentKind.XML: "xml",
-    ContentKind.TEXT: "txt",
-    ContentKind.HTML: "html",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +120,8 @@ def _marks(page: FetchedPage, host: str, dated_at: datetime, *, is_news: bool) -
     for name in host_names(host):
         yield mark("host", name)
     kind = kind_of(page.body[:4096], page.content_type, page.url)
-    yield mark("type", _FILE_TYPES.get(kind, "html"))
+    is_named = kind not in (ContentKind.TEXT, ContentKind.OLD_OFFICE, ContentKind.UNSUPPORTED)
+    yield mark("type", kind.value if is_named else "txt" if kind is ContentKind.TEXT else "html")
     if ending := PurePosixPath(page.url.partition("?")[0]).suffix.lower().lstrip("."):
         yield mark("type", ending)
     yield mark("month", month_of(dated_at))
