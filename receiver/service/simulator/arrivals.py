@@ -1,4 +1,4 @@
-"""When deliveries are created: moment by moment, so that a million of them need no memory."""
+"""When deliveries are created: moment by moment: a million of them need no memory."""
 
 import heapq
 import math
@@ -50,7 +50,7 @@ def _at_rate(wanted: ArrivalPattern, seed: int, job: int) -> Iterator[Arrival]:
 
 
 def _even(rate: float, number: int, job: int, first_us: int = 0) -> Iterator[Arrival]:
-    """Yield `number` arrivals, 1/rate apart, each rounded down to a microsecond, so that errors do not add up."""
+    """Yield `number` arrivals, 1/rate apart, each rounded down to a microsecond: errors do not add up."""
     gap = _SECOND_US / Fraction(str(rate))
     over, under = gap.numerator, gap.denominator
     return (Arrival(first_us + place * over // under, job) for place in range(number))
