@@ -11,7 +11,7 @@ from receiver.service.schedule import ATTEMPTS, SenderSchedule, State
 from receiver.service.simulator.arrivals import arrivals
 from receiver.service.simulator.endpoint import mean_latency
 from receiver.service.simulator.report import SimulationReport, report_on
-from receiver.service.simulator.run import SimulatedAttempt, simulate
+from receiver.service.simulator.run import simulate
 from receiver.service.simulator.scenario import (
     ArrivalPattern,
     Endpoint,
@@ -219,14 +219,10 @@ def _with(scenario: Scenario, split: Split, start: timedelta, kind: OutageKind) 
 def _loses_more(scenario: Scenario, allowed: int) -> bool:
     lost = 0
     for attempt in simulate(scenario):
-        lost += _is_loss(attempt)
+        lost += attempt.state is State.FAILED and not (attempt.arrived or attempt.arrived_before)
         if lost > allowed:
             return True
     return False
-
-
-def _is_loss(attempt: SimulatedAttempt) -> bool:
-    return attempt.state is State.FAILED and not (attempt.arrived or attempt.arrived_before)
 
 
 def _splits(length: timedelta) -> Sequence[Split]:

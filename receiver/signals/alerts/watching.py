@@ -211,7 +211,9 @@ class AlertWatch:
         Returns the keys that it has; an empty list if it is no news, or another process reports it.
         """
         levels = _levels(entry.key, len(str(entry.count)))
-        reasons = [f"{entry.key}?{_short(one)}" for one in entry.reasons[:_MOST_REASONS]]
+        reasons = [
+            f"{entry.key}?{hashlib.sha256(one.encode()).hexdigest()[:16]}" for one in entry.reasons[:_MOST_REASONS]
+        ]
         pause = f"{entry.key}!"
         free = await self._keys.available_once_keys(_KEYS, [levels[-1], pause, *reasons], now=now)
         new_reasons = [one for one in reasons if one in free and pause in free]
@@ -272,7 +274,3 @@ def _claims(pending: _Pending, now: datetime) -> Iterator[str]:
 
 def _levels(key: str, digits: int) -> Sequence[str]:
     return [f"{key}#{number}" for number in range(1, digits + 1)]
-
-
-def _short(reason: str) -> str:
-    return hashlib.sha256(reason.encode()).hexdigest()[:16]
