@@ -126,11 +126,8 @@ def parse_header(line: bytes) -> Header:
     """Return the header of a bundle, or raise NoBundle."""
     try:
         version = _Kind.model_validate_json(line).version
-        if version > VERSION:
-            raise NoBundle(
-                f"a bundle of version {version}, and this program reads up to version {VERSION}: "
-                "install a newer one"
-            )
+        if version != VERSION:
+            raise NoBundle(f"a bundle of version {version}, and this program reads version {VERSION}")
         return Header.model_validate_json(line)
     except ValidationError as exc:
         raise NoBundle(f"not a bundle: its first line is not a header ({_complaint(exc)})") from None
