@@ -112,7 +112,7 @@ def test_a_conflict_is_reported_and_the_stored_body_stays(capsys: pytest.Capture
         (
             b'{"format":"crawl-receiver bundle","version":3}\n',
             2,
-            "receiver: a bundle of version 3, and this program reads up to version 2: install a newer one\n",
+            "receiver: a bundle of version 3, and this program reads version 2\n",
         ),
     ],
 )
