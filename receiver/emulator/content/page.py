@@ -104,6 +104,8 @@ _OTHER_FORMATS = (
     "html rawHtml rawBase64 links images attributes screenshot screenshot@fullPage branding audio video"
 )
 _WITHOUT_MARKDOWN = frozenset(_OTHER_FORMATS.split())
+_OFFICE = (ContentKind.DOCX, ContentKind.XLSX, ContentKind.PPTX, ContentKind.CSV)
+_DOCUMENTS = (*_OFFICE, ContentKind.OPEN_DOCUMENT, ContentKind.EPUB, ContentKind.RTF)
 _OLD_OFFICE = (
     "The emulator does not read the older formats of Office (.doc, .xls, .ppt), which the service does: nothing of "
     "this file was taken. Save it as .docx, .xlsx or .pptx."
@@ -145,18 +147,13 @@ class PageContent:
     """The paragraphs of each page of a PDF, if they were asked for."""
 
 
-def read_file(body: bytes, filename: str, content_type: str, plan: ScrapePlan) -> PageContent:
-    """Return the content of an uploaded file; its name counts before its type. Raises ScrapeFailed."""
-    return read_content(kind_of(body, content_type, filename, name_first=True), body, content_type, "", plan)
-
-
 def read_content(kind: ContentKind, body: bytes, content_type: str, url: str, plan: ScrapePlan) -> PageContent:
     """Return the content of a body. Raises ScrapeFailed, and nothing else."""
     if is_document(kind, plan):
         content = read_document_content(kind, url, plan, read_document_text(kind, body, content_type, plan))
     else:
         with _failing(kind):
-            content = _READERS[kind](kind, body, content_type, url, plan)
+            content = _content_of(kind, body, content_type, url, plan)
             if kind is not ContentKind.HTML:
                 _index_markdown(content, plan)
     if plan.format("rawBase64") is not None:
@@ -204,8 +201,22 @@ def _failing(kind: ContentKind) -> Iterator[None]:
         ) from error
 
 
-def _read_html(kind: ContentKind, body: bytes, content_type: str, url: str, plan: ScrapePlan) -> PageContent:
-    return _from_html(kind, decode(body, content_type), url, plan)
+def _content_of(kind: ContentKind, body: bytes, content_type: str, url: str, plan: ScrapePlan) -> PageContent:
+    match kind:
+        case ContentKind.HTML:
+            return _from_html(kind, decode(body, content_type), url, plan)
+        case ContentKind.PDF:
+            return PageContent(kind=kind, markdown=base64.b64encode(body).decode())
+        case ContentKind.OLD_OFFICE:
+            return PageContent(kind=kind, warnings=(_OLD_OFFICE,))
+        case ContentKind.UNSUPPORTED:
+            named = f" ({content_type.partition(';')[0].strip()[:80]})" if content_type else ""
+            rule = "are not supported: pages, PDF, text, JSON, XML and office documents are."
+            raise ScrapeFailed("SCRAPE_UNSUPPORTED_FILE_ERROR", f"Files of this kind{named} {rule}")
+    text = decode(body, content_type)
+    language = {ContentKind.JSON: "json", ContentKind.XML: "xml"}.get(kind)
+    markdown = text if language is None else fenced(text.rstrip("\n"), language).replace("\x01", "").strip()
+    return PageContent(kind=kind, markdown=markdown, html=text, raw_html=text)
 
 
 def _from_html(kind: ContentKind, text: str, url: str, plan: ScrapePlan) -> PageContent:
@@ -277,10 +288,6 @@ def _pdf_options(plan: ScrapePlan) -> Mapping[str, Any] | None:
     return next((one for one in plan.parsers if one.get("type") == "pdf"), None)
 
 
-def _pdf_as_it_is(kind: ContentKind, body: bytes, _type: str, _url: str, _plan: ScrapePlan) -> PageContent:
-    return PageContent(kind=kind, markdown=base64.b64encode(body).decode())
-
-
 def _add_pdf_parts(content: PageContent, pages: list[str], options: Mapping[str, Any]) -> None:
     if options.get("pages"):
         content.pages = [{"pageNumber": number, "markdown": text} for number, text in enumerate(pages, 1)]
@@ -304,38 +311,6 @@ def _blocks(number: int, text: str) -> dict[str, Any]:
         for order, part in enumerate((one.strip() for one in text.split("\n\n") if one.strip()), 1)
     ]
     return {"pageNumber": number, "status": "ok" if items else "empty", "items": items}
-
-
-def _read_text(kind: ContentKind, body: bytes, content_type: str, _url: str, _plan: ScrapePlan) -> PageContent:
-    text = decode(body, content_type)
-    language = {ContentKind.JSON: "json", ContentKind.XML: "xml"}.get(kind)
-    markdown = text if language is None else fenced(text.rstrip("\n"), language).replace("\x01", "").strip()
-    return PageContent(kind=kind, markdown=markdown, html=text, raw_html=text)
-
-
-def _leave_old_office(kind: ContentKind, _body: bytes, _type: str, _url: str, _plan: ScrapePlan) -> PageContent:
-    return PageContent(kind=kind, warnings=(_OLD_OFFICE,))
-
-
-def _refuse(kind: ContentKind, _body: bytes, content_type: str, _url: str, _plan: ScrapePlan) -> PageContent:
-    named = f" ({content_type.partition(';')[0].strip()[:80]})" if content_type else ""
-    raise ScrapeFailed(
-        "SCRAPE_UNSUPPORTED_FILE_ERROR",
-        f"Files of this kind{named} are not supported: pages, PDF, text, JSON, XML and office documents are.",
-    )
-
-
-_OFFICE = (ContentKind.DOCX, ContentKind.XLSX, ContentKind.PPTX, ContentKind.CSV)
-_DOCUMENTS = (*_OFFICE, ContentKind.OPEN_DOCUMENT, ContentKind.EPUB, ContentKind.RTF)
-_READERS = {
-    ContentKind.HTML: _read_html,
-    ContentKind.PDF: _pdf_as_it_is,
-    ContentKind.JSON: _read_text,
-    ContentKind.XML: _read_text,
-    ContentKind.TEXT: _read_text,
-    ContentKind.OLD_OFFICE: _leave_old_office,
-    ContentKind.UNSUPPORTED: _refuse,
-}
 
 
 _DOCUMENTS_AT_ONCE = 4

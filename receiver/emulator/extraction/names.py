@@ -100,12 +100,12 @@ maximum lowest highest total subtotal tax vat discount saving unit deposit avera
 billing mobile home work company parent related monthly yearly annual start end closing birth death"""
 QUALIFIERS = frozenset(_QUALIFIERS.split())
 """Words that change the meaning of a name: an old price is not the price."""
-_YES = """true;yes;y;on;available;instock;in stock;ja;oui;✓;✔;1;auf lager;lieferbar;sofort lieferbar;verfügbar;vorrätig;
-en stock;disponible;vrai;wahr"""
+_YES = """true;yes;y;on;available;instock;in stock;ja;oui;✓;✔;1;auf lager;lieferbar;sofort lieferbar;verfügbar;
+vorrätig;en stock;disponible;vrai;wahr"""
 TRUE_WORDS = frozenset(_YES.replace("\n", "").split(";"))
 """Texts that say yes."""
-_NO = """false;no;n;off;unavailable;outofstock;out of stock;sold out;soldout;nein;non;✗;✘;0;discontinued;ausverkauft;
-nicht verfügbar;nicht lieferbar;vergriffen;rupture de stock;épuisé;indisponible;faux;falsch"""
+_NO = """false;no;n;off;unavailable;outofstock;out of stock;sold out;soldout;nein;non;✗;✘;0;discontinued;
+ausverkauft;nicht verfügbar;nicht lieferbar;vergriffen;rupture de stock;épuisé;indisponible;faux;falsch"""
 FALSE_WORDS = frozenset(_NO.replace("\n", "").split(";"))
 """Texts that say no."""
 MONTHS = {

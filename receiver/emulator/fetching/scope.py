@@ -1,5 +1,6 @@
 """The links that belong to a crawl or a map, and the reasons for leaving others out."""
 
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -157,7 +158,8 @@ class CrawlScope:
         self.includes = UrlPatterns(rules.include_paths, "includePaths")
         self.excludes = UrlPatterns(rules.exclude_paths, "excludePaths")
         self.domain = registrable_domain(host_of(parts))
-        self.segments = _segments(parts.path)
+        depth = rules.max_depth
+        self.deepest = math.inf if depth is None else depth + _segments(parts.path)
         self.is_local = _is_local(host_of(parts))
 
     def judge(self, url: str) -> LinkVerdict:
@@ -210,19 +212,6 @@ class _Link:
         return self.url if self.scope.rules.regex_on_full_url else self.parts.path or "/"
 
     @property
-    def is_too_deep(self) -> bool:
-        depth = self.scope.rules.max_depth
-        return depth is not None and _segments(self.parts.path) > depth + self.scope.segments
-
-    @property
-    def is_file(self) -> bool:
-        return self.parts.path.endswith(_FILES)
-
-    @property
-    def is_section(self) -> bool:
-        return bool(self.parts.fragment) and not is_route(self.parts.fragment)
-
-    @property
     def is_outside(self) -> bool:
         return not (self.scope.rules.crawl_entire_domain or is_in_scope(self.parts.path, self.scope.seed.path))
 
@@ -231,45 +220,35 @@ class _Link:
         return bool(self.scope.includes) and not self.scope.includes.match(self.matched)
 
     @property
-    def is_social(self) -> bool:
-        return registrable_domain(self.host).partition(".")[0] in _SOCIAL
-
-    @property
     def is_taken_abroad(self) -> bool:
         """Whether a link to another host is followed."""
         # A site on the internet must not decide what is fetched from this machine and its network.
         if _is_local(self.host) and not self.scope.is_local:
             return False
-        if self.scope.rules.allow_external_links and not self._is_bare_home:
+        is_bare_home = self.parts.path in ("", "/") and not self.parts.query
+        if self.scope.rules.allow_external_links and not is_bare_home:
             return True
-        return self.scope.rules.allow_subdomains and self._is_sibling and not self.is_not_included
-
-    @property
-    def _is_bare_home(self) -> bool:
-        return self.parts.path in ("", "/") and not self.parts.query
-
-    @property
-    def _is_sibling(self) -> bool:
         same_port = own_port(self.parts) == own_port(self.scope.seed)
-        return same_port and registrable_domain(self.host) == self.scope.domain
+        is_sibling = same_port and registrable_domain(self.host) == self.scope.domain
+        return self.scope.rules.allow_subdomains and is_sibling and not self.is_not_included
 
 
 _Tests = tuple[tuple[LinkVerdict, Callable[[_Link], bool]], ...]
 
 # The first test that applies decides. The order is that of the service.
 _EVERY_LINK: _Tests = (
-    (LinkVerdict.TOO_DEEP, lambda link: link.is_too_deep),
-    (LinkVerdict.FILE, lambda link: link.is_file),
+    (LinkVerdict.TOO_DEEP, lambda link: _segments(link.parts.path) > link.scope.deepest),
+    (LinkVerdict.FILE, lambda link: link.parts.path.endswith(_FILES)),
 )
 _SAME_HOST: _Tests = (
-    (LinkVerdict.SECTION, lambda link: link.is_section),
+    (LinkVerdict.SECTION, lambda link: bool(link.parts.fragment) and not is_route(link.parts.fragment)),
     (LinkVerdict.OUTSIDE_SCOPE, lambda link: link.is_outside),
     (LinkVerdict.EXCLUDED, lambda link: link.scope.excludes.match(link.matched)),
     (LinkVerdict.NOT_INCLUDED, lambda link: link.is_not_included),
     (LinkVerdict.ROBOTS, lambda link: not link.scope.robots.allows(link.url)),
 )
 _OTHER_HOST: _Tests = (
-    (LinkVerdict.SOCIAL, lambda link: link.is_social),
+    (LinkVerdict.SOCIAL, lambda link: registrable_domain(link.host).partition(".")[0] in _SOCIAL),
     (LinkVerdict.EXCLUDED, lambda link: link.scope.excludes.match(link.url)),
     (LinkVerdict.EXTERNAL, lambda link: not link.is_taken_abroad),
 )

@@ -40,17 +40,12 @@ Body = TypeVar("Body", bound=BaseModel)
 MAX_ISSUES = 100
 """The most issues that an answer lists."""
 _EXPECTED = {
+    **dict.fromkeys(("int_type", "int_from_float"), "int"),
+    **dict.fromkeys(("float_type", "finite_number"), "number"),
+    **dict.fromkeys(("tuple_type", "list_type"), "array"),
+    **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "object"),
     "string_type": "string",
-    "int_type": "int",
-    "int_from_float": "int",
-    "float_type": "number",
-    "finite_number": "number",
     "bool_type": "boolean",
-    "tuple_type": "array",
-    "list_type": "array",
-    "dict_type": "object",
-    "model_type": "object",
-    "model_attributes_type": "object",
 }
 _CODES = {
     "missing": "invalid_type",

@@ -22,6 +22,11 @@ def read_page(page: FetchedPage, plan: ScrapePlan) -> PageContent:
     return read_content(kind, page.body, page.content_type, page.url, plan)
 
 
+def read_file(body: bytes, filename: str, content_type: str, wanted: ScrapePlan) -> PageContent:
+    """Return the content of an uploaded file; its name counts before its type."""
+    return read_content(kind_of(body, content_type, filename, name_first=True), body, content_type, "", wanted)
+
+
 def read(
     body: str | bytes, *formats: str, content_type: str = "text/html", url: str = URL, **options: Any
 ) -> PageContent:

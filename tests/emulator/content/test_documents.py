@@ -12,10 +12,9 @@ from openpyxl import Workbook
 
 from receiver.emulator.content.documents.child import answer_to
 from receiver.emulator.content.documents.markup import DocumentText
-from receiver.emulator.content.page import read_file
 from receiver.emulator.failures import ScrapeFailed
 from tests.emulator.content import files
-from tests.emulator.content.pages import plan, read
+from tests.emulator.content.pages import plan, read, read_file
 
 
 def xlsx() -> bytes:
