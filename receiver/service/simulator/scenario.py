@@ -52,7 +52,7 @@ Share = Annotated[float, Field(strict=True, ge=0, le=1)]
 
 
 class _Table(BaseModel):
-    """A table of the file. `scenario_file` writes the texts of its errors."""
+    """A table of the file. Its errors are written below."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
