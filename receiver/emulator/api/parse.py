@@ -5,7 +5,8 @@ from typing import Protocol
 
 from receiver.emulator.api.calls import Answer, ApiCall, ApiOperation, UploadedFile
 from receiver.emulator.clock import wire_time
-from receiver.emulator.content.uploads import MAX_BYTES, UPLOAD_FORMATS, PendingUploads, type_of_upload
+from receiver.emulator.content.kinds import UPLOAD_FORMATS
+from receiver.emulator.content.uploads import MAX_BYTES, PendingUploads, type_of_upload
 from receiver.emulator.contracts import Account
 from receiver.emulator.failures import CallRefused
 from receiver.emulator.scrapes import Json, ScrapedPage, ScrapePlan
