@@ -9,11 +9,11 @@ from urllib.parse import quote
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from receiver.alerting import alerting
 from receiver.core.clock import Clock
 from receiver.core.ports.log import DeliveryLog
 from receiver.runtime.log_lines import event_log
 from receiver.settings import Settings, load_settings, log_short_secrets
+from receiver.settings.alerting import alerting
 from receiver.signals.ending import flush_all
 from receiver.signals.metrics import SHARED_FOLDER
 from receiver.signals.traces.switch import delivery_traces

@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from pathlib import Path
 
-from receiver.alerting import alerting
 from receiver.core.activity import HandlerLimits, WorkerSign
 from receiver.core.clock import Clock
 from receiver.core.ports.queue import WorkQueue
@@ -19,6 +18,7 @@ from receiver.replay.local import LocalRunner, open_local_runner
 from receiver.routing import Handler, Router
 from receiver.routing.context import AskOnce, Clients
 from receiver.settings import Settings
+from receiver.settings.alerting import alerting
 from receiver.signals.ending import flush_all
 from receiver.signals.traces.switch import attempt_traces
 from receiver.stores import open_store

@@ -44,11 +44,6 @@ class DeliveryInfo:
     size: int
     """The length of the body in bytes."""
 
-    @property
-    def key(self) -> DeliveryKey:
-        """The same as `id`, its older name."""
-        return self.id
-
 
 class HandlerLog(logging.LoggerAdapter[logging.Logger]):
     """A logger whose lines name the handler and the delivery. A caller adds its own fields as `extra=`."""
@@ -137,7 +132,7 @@ class BaseContext:
     _later: AskLater | None = field(default=None, repr=False, compare=False)
 
     def once(self, key: str) -> Once:
-        """Tell whether this handler uses this key for the first time, over all attempts, events and workers.
+        """Return whether this handler uses this key for the first time, over all attempts, events and workers.
 
         Write `if await ctx.once(f"mail {event.job_id}"): ...` in async handlers, and the same without `await` in
         plain functions. A forgotten `await` is a RuntimeError. The answer is True exactly once, and the store keeps
@@ -220,11 +215,6 @@ class Context(BaseContext):
     """The delivery from which the event was read."""
     job_id: str | None = None
     """The id of the job; for monitors, the id of the check."""
-
-    @property
-    def job(self) -> str | None:
-        """The same as `job_id`, its older name."""
-        return self.job_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

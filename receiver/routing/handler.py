@@ -47,7 +47,7 @@ class Handler:
         return replace(self, runs_in=RunsIn.THREAD) if self.runs_in is RunsIn.PROCESS else self
 
     def wants(self, event: Event) -> bool:
-        """Tell whether an event class, name or glob matches and `where` agrees.
+        """Return whether an event class, name or glob matches and `where` agrees.
 
         Raises what `where` raises, and TypeError if it returns a coroutine, which would always count as yes.
         """
@@ -62,7 +62,7 @@ class Handler:
         return bool(answer)
 
     def is_for(self, event: Event) -> bool:
-        """Tell whether an event class, name or glob matches. A scheduled run matches its own handler only."""
+        """Return whether an event class, name or glob matches. A scheduled run matches its own handler only."""
         if type(event) is ScheduledRun:  # `isinstance` asks the metaclass of models, for each event
             return event.name == self.name if self.times is not None else ScheduledRun in self.wanted
         for wanted in self.wanted:  # noqa: SIM110 - `any` takes twice as long, and this runs for each event

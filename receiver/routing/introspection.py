@@ -32,7 +32,7 @@ def place_of(function: object) -> str:
 
 
 def is_async(function: object) -> bool:
-    """Tell whether calling it gives a coroutine."""
+    """Return whether calling it gives a coroutine."""
     while isinstance(function, functools.partial):
         function = function.func
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
@@ -49,7 +49,7 @@ def parameters_of(function: Callable[..., Any]) -> list[inspect.Parameter] | Non
 
 
 def takes_one_argument(function: Callable[..., Any]) -> bool:
-    """Tell whether it can be called with one argument; True if it does not tell its parameters."""
+    """Return whether it can be called with one argument; True if it does not tell its parameters."""
     try:
         inspect.signature(function).bind(None)
     except TypeError:
@@ -71,12 +71,12 @@ def annotations_of(function: Callable[..., Any]) -> Mapping[str, Any]:
 
 
 def is_vague(annotation: object) -> bool:
-    """Tell whether an annotation is missing or allows everything."""
+    """Return whether an annotation is missing or allows everything."""
     return any(annotation is one for one in _VAGUE)
 
 
 def mentions(annotation: object, wanted: type) -> bool:
-    """Tell whether an annotation is this class, alone or in a union, or a text with the name of the class."""
+    """Return whether an annotation is this class, alone or in a union, or a text with the name of the class."""
     if isinstance(annotation, str):
         return re.search(rf"\b{wanted.__name__}\b", annotation) is not None
     return any(one is wanted for one in alternatives(annotation))

@@ -1,4 +1,4 @@
-"""Imports the router that the settings name."""
+"""Imports the router that the settings name, and reports an import that takes long."""
 
 import importlib
 import sys
@@ -53,7 +53,6 @@ def _not_imported(module: str, error: BaseException) -> HandlerError:
     return HandlerError(with_place(f"{module} does not import: {text}", error))
 
 
-# FOLDED: Tells that an import takes long, while it goes on.
 PATIENCE = timedelta(seconds=5)
 """Large libraries take some seconds. Whoever waits longer wants to know why."""
 

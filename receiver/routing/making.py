@@ -1,4 +1,4 @@
-"""Makes handlers from functions and options, and refuses what could not run."""
+"""Makes handlers from functions and options, and refuses functions that could not be called."""
 
 import difflib
 import inspect
@@ -45,7 +45,6 @@ from receiver.routing.policies import RunsIn
 from receiver.routing.schedules import read_times
 from receiver.routing.wanted import EventChoice, classes_of, common_class, require_job_ends, require_wanted
 
-# FOLDED: The parameters of a handler's function: event or list, context, resources. They are read at registration.
 _LISTS = (list, Sequence, Collection, Iterable)
 
 
@@ -140,7 +139,7 @@ def _require_room_for(handler: str, annotated: object, wanted: Sequence[EventCho
 
 
 def _excludes(given: Sequence[type], annotation: object) -> bool:
-    """Tell whether nothing of these classes fits this annotation."""
+    """Return whether nothing of these classes fits this annotation."""
     plain = typing.get_origin(annotation) or annotation
     if is_vague(plain) or not isinstance(plain, type):
         return False
@@ -171,7 +170,7 @@ def _require_no_method(handler: str, function: Callable[..., Any]) -> None:
 
 
 def _is_second(index: int, parameter: inspect.Parameter) -> bool:
-    """Tell whether this parameter takes the second argument."""
+    """Return whether this parameter takes the second argument."""
     if parameter.kind is parameter.VAR_POSITIONAL:
         return index <= 1
     return index == 1 and parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)

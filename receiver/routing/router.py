@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, TypeVar, Unpack, overload
 
-from receiver.core.field_texts import field_texts
 from receiver.core.text import table
 from receiver.core.types import HandlerName
 from receiver.errors import HandlerError
@@ -274,8 +273,9 @@ def _require_findable(handler: Handler) -> None:
         )
 
 
-# FOLDED: The table of handler options in the guide.
 def options_table() -> str:
-    """Return a table of the options of a handler with their meaning and default."""
+    """Return a Markdown table of the options of a handler, with their meaning and default, for the guide."""
+    from receiver.core.guide import field_texts  # workers do not need it
+
     rows = [(f"`{name}=`", text) for name, text in field_texts(HandlerOptions).items()]
     return table(("option", "meaning and default"), rows)

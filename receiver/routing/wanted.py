@@ -17,7 +17,7 @@ _FAMILIES = sorted({name.partition(".")[0] for name in EVENT_CLASSES})
 
 
 def fits(event: Event, wanted: EventChoice) -> bool:
-    """Tell whether an event has this class, or its type matches this name or glob."""
+    """Return whether an event has this class, or its type matches this name or glob."""
     if isinstance(wanted, str):
         # Other types have any length, so they are not kept.
         return (_matches if event.type in EVENT_CLASSES else fnmatchcase)(event.type, wanted)
@@ -29,7 +29,7 @@ _matches = functools.lru_cache(maxsize=1_024)(fnmatchcase)
 
 
 def wants_type(wanted: Sequence[EventChoice], event_type: str) -> bool:
-    """Tell whether events of a known type can match."""
+    """Return whether events of a known type can match."""
     known = EVENT_CLASSES[event_type]
     return any(fnmatchcase(event_type, one) if isinstance(one, str) else issubclass(known, one) for one in wanted)
 

@@ -1,4 +1,4 @@
-"""Log lines: each is an event word and fields, shown as a text for people or as a JSON object for machines."""
+"""Log lines: each is an event word and fields, shown as text or as a JSON object, and limited to a rate."""
 
 import asyncio
 import json
@@ -269,7 +269,6 @@ def _size(size: int) -> str:
     return f"{size} B" if size < 1024 else f"{size / 1024:.1f} KiB"
 
 
-# FOLDED: Log lines of a kind up to a rate, and above it one line a second with their counts; and rare lines.
 MAX_LINES = 100
 """Lines that are written in a second. Under load, a line for each delivery took a fifth of the processor's time."""
 _MAX_KINDS = 10
@@ -325,7 +324,7 @@ class Seldom:
         self._written: dict[str, datetime] = {}
 
     def allows(self, kind: str, now: datetime) -> bool:
-        """Tell whether the next line of this kind may be written; then count it as written."""
+        """Return whether the next line of this kind may be written; then count it as written."""
         last = self._written.get(kind)
         if last is not None and now - last < self._period:
             return False

@@ -65,12 +65,12 @@ def log_lines_through(write: Callable[[str], object]) -> Iterator[None]:
 
 
 def logs_are_json() -> bool:
-    """Tell whether the lines of this process are JSON objects."""
+    """Return whether the lines of this process are JSON objects."""
     return any(isinstance(one.formatter, JsonFormatter) for one in logging.getLogger().handlers)
 
 
 def wants_colour(stream: TextIO, environment: Mapping[str, str]) -> bool:
-    """Tell whether lines shall have colours: on a terminal, unless NO_COLOR, FORCE_COLOR or TERM=dumb decide."""
+    """Return whether lines shall have colours: on a terminal, unless NO_COLOR, FORCE_COLOR or TERM=dumb decide."""
     # In the order of Python's own tracebacks (docs, "Controlling color"); https://no-color.org
     if environment.get("NO_COLOR"):
         return False

@@ -44,7 +44,7 @@ class ExitNote:
         return {_VARIABLE: str(self.writer)}
 
     def has(self, code: int) -> bool:
-        """Tell whether the process, which has ended, has told this exit code last."""
+        """Return whether the process, which has ended, has told this exit code last."""
         with suppress(BlockingIOError):  # it has told nothing, and a process that it forked has the pipe open
             return os.read(self._reader, 1024).split()[-1:] == [str(code).encode()]
         return False
@@ -82,7 +82,6 @@ def tell_exit_code(code: int) -> None:
             os.write(supervisor, f"{code}\n".encode())
 
 
-# FOLDED: In which group of processes a program of ours starts another, and without which terminal.
 if sys.platform == "linux":
     import fcntl
     import termios
@@ -110,7 +109,6 @@ def leave_terminal() -> None:
         os.close(terminal)
 
 
-# FOLDED: How much memory this process may use.
 _CGROUPS = Path("/sys/fs/cgroup")
 _OWN = Path("/proc/self/cgroup")
 
@@ -149,7 +147,6 @@ def _read_limit(path: Path) -> int | None:
     return int(text) if text.isdigit() else None
 
 
-# FOLDED: Writing to a file or pipe that other programs share.
 def write_some(descriptor: int, data: bytes | memoryview) -> int:
     """Write as much of `data` as the file takes at once, and return how many bytes that are.
 
@@ -162,7 +159,6 @@ def write_some(descriptor: int, data: bytes | memoryview) -> int:
             select.select((), (descriptor,), ())
 
 
-# FOLDED: Ends a process some time after its parent has died, even if its interpreter is blocked.
 _PR_SET_PDEATHSIG = 1
 
 

@@ -140,7 +140,7 @@ def _members(group: "BaseExceptionGroup[BaseException]", *, depth: int) -> Itera
 
 
 def _is_in_file(error: BaseException) -> TypeGuard[SyntaxError]:
-    """Tell whether it is a mistake in a file, and not in a text such as `<string>`."""
+    """Return whether it is a mistake in a file, and not in a text such as `<string>`."""
     return isinstance(error, SyntaxError) and not (error.filename or "<").startswith("<")
 
 
@@ -153,7 +153,7 @@ def _own_frames(trace: TracebackType | None) -> Sequence[tuple[CodeType, int]]:
 
 
 def is_users_code(file: str) -> bool:
-    """Tell whether a file is neither in this package nor in Python's library nor installed."""
+    """Return whether a file is neither in this package nor in Python's library nor installed."""
     if any(part in file for part in _INSTALLED) or file.startswith("<frozen "):
         return False
     return not file.startswith((_OURS, *_LIBRARIES))

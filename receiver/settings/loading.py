@@ -1,4 +1,4 @@
-"""Settings from this process's environment, and the environment for another process."""
+"""Settings: loaded, given by a test, handed to another process, and advice about short secrets."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -34,8 +34,6 @@ def as_variables(settings: Settings) -> dict[str, str]:
     }
 
 
-# FOLDED: Settings that are given, for tests: the machine must not decide how one ends. // No command needs the
-# class, and making it takes some milliseconds.
 class GivenSettings(Settings):
     """Settings that have only given values and defaults: they read no environment and no file."""
 
@@ -45,7 +43,6 @@ class GivenSettings(Settings):
         super().__init__(**values | {"_env_file": None})
 
 
-# FOLDED: Advice about secrets and tokens that are so short that somebody could guess them.
 log = event_log(__name__)
 
 MIN_BYTES = 14

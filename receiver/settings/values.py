@@ -74,7 +74,7 @@ def _standard_secret(value: SecretStr) -> SecretStr:
 
 
 def is_utf8(text: str) -> bool:
-    """Tell whether text can be encoded."""
+    """Return whether text can be encoded."""
     try:
         text.encode()
     except UnicodeEncodeError:  # bytes of the environment that could not be decoded

@@ -59,7 +59,7 @@ async def test_the_context_describes_attempt_and_delivery() -> None:
 
     (ctx,) = seen
     assert (ctx.handler, ctx.attempt, ctx.trigger, ctx.now) == ("h", 3, Trigger.RETRY, NOON)
-    assert (ctx.delivery.id, ctx.delivery.key, ctx.delivery.duplicates) == ("k", "k", 2)
+    assert (ctx.delivery.id, ctx.delivery.duplicates) == ("k", 2)
     assert ctx.delivery.received_at == NOON
     assert ctx.delivery.size == len(body_of(id="j"))
     assert ctx.delivery.headers == (("content-type", "application/json"),)
