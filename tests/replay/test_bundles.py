@@ -23,8 +23,17 @@ from hypothesis import strategies as st
 from receiver.core.deliveries import Delivery
 from receiver.core.types import DeliveryKey, HandlerName
 from receiver.errors import NoBundle, ReceiverError
-from receiver.replay.bundles.format import MAX_DUPLICATES, VERSION, BundleWriter, Damage, Header, longest_line
-from receiver.replay.bundles.reading import Bundle, Entry, read_bundle
+from receiver.replay.bundles.format import (
+    MAX_DUPLICATES,
+    VERSION,
+    Bundle,
+    BundleWriter,
+    Damage,
+    Entry,
+    Header,
+    longest_line,
+    read_bundle,
+)
 from receiver.worker.upkeep.schedules import run_delivery
 from tests.doubles import NOON, delivery
 

@@ -17,8 +17,7 @@ from receiver.core.types import AttemptOutcome, Trigger
 from receiver.core.work import Attempt
 from receiver.errors import ConfigurationError
 from receiver.replay.local import LocalRun
-from receiver.replay.outcomes import Change, Earlier, RunResult
-from receiver.replay.saved_results import header, read_results, seek_end
+from receiver.replay.outcomes import Change, Earlier, RunResult, header, read_results, seek_end
 from receiver.routing import Router
 from tests.doubles import NOON, delivery
 
