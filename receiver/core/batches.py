@@ -56,13 +56,7 @@ def batches(items: Iterable[T], max_items: int, max_bytes: int, size_of: Callabl
 
 def first_batch(items: Iterable[T], max_items: int, max_bytes: int, size_of: Callable[[T], int]) -> list[T]:
     """Return the items of the first batch."""
-    taken = BatchSize(max_items, max_bytes)
-    batch: list[T] = []
-    for item in items:
-        if not taken.take(size_of(item)):
-            break
-        batch.append(item)
-    return batch
+    return next(batches(items, max_items, max_bytes, size_of), [])
 
 
 Item = TypeVar("Item")

@@ -124,11 +124,13 @@ class Cron:
 
         The service also requires a run within a year from now. That depends on the day and is left to the service.
         """
-        calendar_days = self._calendar_days()
-        if not self.has_days():
+        days = self._calendar_days()
+        if not days:
             raise ValueError("there is no such day: a run needs its day, its month and its weekday together")
         times = [timedelta(minutes=minute) for minute in self.times_of_day()]
-        if self._runs_two_days_in_turn(calendar_days):
+        if any((weekday + 1) % _SUNDAY in self.weekdays for weekday in self.weekdays) and any(
+            first in days and second in days for first, second in _DAYS_IN_TURN
+        ):
             times.append(times[0] + _DAY)
         if any(later - earlier < SHORTEST_PAUSE for earlier, later in itertools.pairwise(times)):
             raise ValueError(f"runs are at least {SHORTEST_PAUSE // timedelta(minutes=1)} minutes apart")
@@ -141,11 +143,6 @@ class Cron:
             for day in self.days
             if day <= calendar.monthrange(_LEAP_YEAR, month)[1]
         }
-
-    def _runs_two_days_in_turn(self, calendar_days: set[_CalendarDay]) -> bool:
-        return any((weekday + 1) % _SUNDAY in self.weekdays for weekday in self.weekdays) and any(
-            first in calendar_days and second in calendar_days for first, second in _DAYS_IN_TURN
-        )
 
 
 MAX_DAYS = 367

@@ -18,8 +18,9 @@ from receiver.routing.wanted import EventChoice, fits
 class Handler:
     """A registered function with its conditions and its policy.
 
-    `context_name` is the parameter that takes the context by name. If it is None, the context is the second
-    argument. With `times` the handler runs by itself. With `only_later` no delivery runs it, only `ctx.later`.
+    `context_name` is the parameter that takes the context by name; if it is None, the context is the second
+    argument. With `times` the handler runs by itself. With `only_later` it runs for `ctx.later` only, not for
+    deliveries.
     """
 
     name: HandlerName
@@ -43,13 +44,13 @@ class Handler:
     only_later: bool = False
 
     def in_this_process(self) -> "Handler":
-        """Return the same handler, but with a function for processes run in a thread."""
+        """Return this handler; a function for processes runs in a thread instead."""
         return replace(self, runs_in=RunsIn.THREAD) if self.runs_in is RunsIn.PROCESS else self
 
     def wants(self, event: Event) -> bool:
         """Return whether an event class, name or glob matches and `where` agrees.
 
-        Raises what `where` raises, and TypeError if it returns a coroutine, which would always count as yes.
+        Raises what `where` raises, and TypeError if it returns a coroutine, which would always be true.
         """
         if not self.is_for(event):
             return False
@@ -57,8 +58,8 @@ class Handler:
             return True
         answer = self.where(event)
         if isinstance(answer, Coroutine):
-            answer.close()  # or Python warns that nobody awaited it
-            raise TypeError("where= returned a coroutine: write a plain function, because nobody awaits it")
+            answer.close()  # or Python warns that it was never awaited
+            raise TypeError("where= returned a coroutine: write a plain function, because it is not awaited")
         return bool(answer)
 
     def is_for(self, event: Event) -> bool:

@@ -89,9 +89,9 @@ def read_extras(handler: str, function: Callable[..., Any], *, batched: bool) ->
 def require_event(
     handler: str, function: Callable[..., Any], wanted: Sequence[EventChoice], *, batched: bool
 ) -> None:
-    """Refuse a function whose first parameter is annotated with what it does not get.
+    """Refuse a function whose first parameter has the annotation of something that it does not get.
 
-    That is another event than it is registered for, or a class of which no event, or no list of events, can be.
+    That is another event than it is registered for, or a class that no event, or no list of events, can have.
     """
     parameters = parameters_of(function)
     if not parameters:
@@ -125,7 +125,7 @@ def require_event(
 
 
 def _require_room_for(handler: str, annotated: object, wanted: Sequence[EventChoice], *, batched: bool) -> None:
-    """Refuse an annotation that names no event class, if it leaves no room for one either."""
+    """Refuse an annotation without an event class, if it does not allow one either."""
     possible = [one for choice in wanted for one in classes_of(choice)]
     given: Sequence[type] = [list] if batched else possible
     elements = typing.get_args(annotated) if batched and _is_list(annotated) else ()
@@ -139,18 +139,18 @@ def _require_room_for(handler: str, annotated: object, wanted: Sequence[EventCho
 
 
 def _excludes(given: Sequence[type], annotation: object) -> bool:
-    """Return whether nothing of these classes fits this annotation."""
+    """Return whether none of these classes matches this annotation."""
     plain = typing.get_origin(annotation) or annotation
     if is_vague(plain) or not isinstance(plain, type):
         return False
     try:
         return not any(issubclass(one, plain) for one in given)
-    except TypeError:  # some protocols do not tell
+    except TypeError:  # some protocols cannot be tested
         return False
 
 
 def _shown(wanted: EventChoice, other: type[Event]) -> str:
-    """Return what a handler is registered for, and of a glob one of the events that it includes."""
+    """Return what a handler is registered for; with a glob also one of the events that it includes."""
     if not isinstance(wanted, str):
         return wanted.__name__
     if other is Event:
@@ -224,8 +224,9 @@ def make_handler(
     name = _checked_name(function, options.get("name"))
     require_known(name, options)
     require_wanted(name, wanted, with_runs=only_later)
-    if only_later:
-        _require_no_order(name, options)
+    for option in ("ordered", "lane", "after_pages") if only_later else ():
+        if options.get(option):
+            raise HandlerError(f"{name}: {option}= does not go with later(...), whose work would stop others")
     schedule = read_schedule(name, options)
     batch = read_batch(name, options, schedule)
     after_pages = read_after_pages(name, options)
@@ -271,7 +272,7 @@ def _called(
     *,
     batched: bool,
 ) -> dict[str, Any]:
-    """Return the fields that say how the function is called, the same for every handler."""
+    """Return the fields that say how the function is called, which every handler has."""
     extras = read_extras(name, function, batched=batched)
     require_event(name, function, wanted, batched=batched)
     runs_in = read_runs_in(name, options, function)
@@ -289,12 +290,6 @@ def _called(
         "retry_on": retry_on,
         "give_up_on": give_up_on,
     }
-
-
-def _require_no_order(handler: str, options: Options) -> None:
-    for option in ("ordered", "lane", "after_pages"):
-        if options.get(option):
-            raise HandlerError(f"{handler}: {option}= does not go with later(...), whose work would stop others")
 
 
 def _checked_name(function: Callable[..., Any], name: str | None) -> HandlerName:

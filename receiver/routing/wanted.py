@@ -35,7 +35,7 @@ def wants_type(wanted: Sequence[EventChoice], event_type: str) -> bool:
 
 
 def classes_of(one: EventChoice) -> Sequence[type[Event]]:
-    """Return the classes of the events that can match: of a glob those of the known types, of `*` simply Event."""
+    """Return the classes of the events that can match: for a glob those of the known types, for `*` just Event."""
     if not isinstance(one, str):
         return [one]
     if not one.strip("*"):
@@ -61,7 +61,7 @@ def page_type(event_type: str) -> str | None:
 def require_wanted(handler: str, wanted: Sequence[object], *, with_runs: bool = False) -> None:
     """Raise HandlerError unless such events exist, or may exist in a later version of the service.
 
-    Scheduled runs are no events of the service, and are taken only `with_runs`.
+    Scheduled runs, which are not events of the service, are accepted only `with_runs`.
     """
     if not wanted:
         raise HandlerError(f'{handler}: say which events it wants, as in on(CrawlPage) or on("crawl.*")')

@@ -202,11 +202,10 @@ async def test_a_handler_gets_arguments_by_its_annotations(shape: Callable[[Seen
 
 
 async def test_the_job_id_is_that_of_the_delivery() -> None:
-    """`job` is its older name."""
     seen: list[Context] = []
     await run(lambda event, ctx: seen.append(ctx))
 
-    assert (seen[0].job_id, seen[0].job) == ("job", "job")
+    assert seen[0].job_id == "job"
 
 
 class BadText(Exception):

@@ -62,7 +62,11 @@ class MemoryControls(Controls):
 
     @override
     async def bury(self, work_ids: Sequence[int], reason: str, *, now: datetime, action: int | None = None) -> int:
-        chosen = [one for one in self.state.chosen(work_ids) if _is_buriable(one)]
+        chosen = [
+            one
+            for one in self.state.chosen(work_ids)
+            if one.state in BURIABLE and (one.state is not WorkState.DEAD or one.heads_lane)
+        ]
         for one in chosen:
             was_dead = one.state is WorkState.DEAD
             one.last_error = one.last_error if was_dead else reason
@@ -130,7 +134,7 @@ class MemoryControls(Controls):
     def _decided(
         self, work_ids: Sequence[int], changed: Sequence[WorkRow], now: datetime, action: int | None
     ) -> int:
-        """Let the next ones of the lanes come forward, and count; return how many items were changed."""
+        """Free the lanes of these items, and count for the action; return how many items were changed."""
         self.state.note_time(now)
         self.state.free_lanes(work_ids, now)
         self.state.count_for(action, seen=len(work_ids), changed=len(changed), now=now)
@@ -149,10 +153,6 @@ class MemoryControls(Controls):
         if seq in state.pruned:
             state.restore_body(seq, delivery)
         return AppendOutcome.DUPLICATE
-
-
-def _is_buriable(row: WorkRow) -> bool:
-    return row.state in BURIABLE and (row.state is not WorkState.DEAD or row.heads_lane)
 
 
 @dataclass(eq=False)

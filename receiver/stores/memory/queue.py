@@ -89,7 +89,8 @@ class MemoryQueue(WorkQueue):
     ) -> Sequence[WorkItem]:
         self.state.follow_clock_back(now)
         self._end_leases(now, steady or now)
-        self._skip([one.handler for one in claimants])
+        for skipped in [row for one in claimants for row in self._skippable(one.handler)]:
+            skipped.move(Cause.DISABLED)
         due: list[WorkRow] = []
         for one in claimants:
             due += self._due(one, wanted, now)[: wanted.limit - len(due)]
@@ -129,7 +130,8 @@ class MemoryQueue(WorkQueue):
             self.state.note_time(now)
             self.state.free_lanes([one.work_id for one in recorded], now)
             for one in recorded:
-                self._count(one.work_id, one.attempt, now)
+                handler, attempt = self.state.work[one.work_id].handler, one.attempt
+                self.state.minutes[to_minute(now), handler, attempt.outcome, duration_bucket(attempt.took)] += 1
             for work in later_work(recorded):
                 self.state.make(work, None, now)
             self.state.changes.set()
@@ -164,18 +166,13 @@ class MemoryQueue(WorkQueue):
                 one.move(Cause.LEASE_LOST)
                 one.end_lease()
 
-    def _skip(self, handlers: Sequence[HandlerName]) -> None:
-        for handler in handlers:
-            for one in self._skippable(handler):
-                one.move(Cause.DISABLED)
-
     def _skippable(self, handler: HandlerName) -> list[WorkRow]:
         if self.state.switch_of(handler) is not HandlerSwitch.DISABLED:
             return []
         return [one for one in self.state.work.values() if one.handler == handler and one.state in SKIPPABLE]
 
     def _of(self, handler: HandlerName, *states: WorkState) -> list[WorkRow]:
-        """Return the items of a handler in these states, none if it is paused or disabled."""
+        """Return the items of a handler in these states; none if it is paused or disabled."""
         if handler in self.state.switches:
             return []
         return [one for one in self.state.work.values() if one.handler == handler and one.state in states]
@@ -189,7 +186,7 @@ class MemoryQueue(WorkQueue):
         return sorted(due, key=lambda one: one.due_at)[: max(0, limit)]
 
     def _room(self, claimant: HandlerClaim) -> int:
-        """Return how many items may be claimed by the limits of this claimant and of all workers."""
+        """Return how many items may be claimed within the limits of this claimant and of all workers."""
         if claimant.concurrency is None:
             return claimant.most
         return min(claimant.most, claimant.concurrency - len(self._of(claimant.handler, *LEASED)))
@@ -205,7 +202,7 @@ class MemoryQueue(WorkQueue):
     def _followers(
         self, claimants: Sequence[HandlerClaim], claimed: Sequence[WorkRow], wanted: ClaimLimits
     ) -> dict[int, Sequence[WorkRow]]:
-        """Return the followers of each claimed item that come with it, by its id."""
+        """Return the followers that are claimed with each item, by its id."""
         wanting = {one.handler for one in claimants if one.followers}
         heads = [one for one in claimed if one.lane is not None and one.handler in wanting]
         each = followers_each(wanted, len(claimed), len(heads))
@@ -265,10 +262,6 @@ class MemoryQueue(WorkQueue):
         row.last_error = settlement.attempt.error
         row.history.append(settlement.attempt)
         return True
-
-    def _count(self, work_id: int, attempt: Attempt, now: datetime) -> None:
-        handler = self.state.work[work_id].handler
-        self.state.minutes[to_minute(now), handler, attempt.outcome, duration_bucket(attempt.took)] += 1
 
     @override
     async def enlist(self, worker: WorkerId) -> None:
@@ -432,7 +425,7 @@ class MemoryQueue(WorkQueue):
         return RunOutcome.MADE
 
     def _runs(self, handler: HandlerName) -> list[int]:
-        """Return the runs of a handler by seq, the one that was due first in front."""
+        """Return the seqs of a handler's runs, in the order in which they were due."""
         begin = run_keys(handler)
         found = {
             one.delivery.key: seq

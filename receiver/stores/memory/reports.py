@@ -402,7 +402,7 @@ def _look_end(received: Mapping[int, datetime], before: int | None, examine: int
 def _page_until(
     end: LookEnd | None, found: Iterable[Row], limit: int | None, place: Callable[[Row], int]
 ) -> ListingPage[Row]:
-    """Return the rows down to the end of a look. `found` has no more than `limit`."""
+    """Return the rows up to where the examination ends. `found` has no more than `limit`."""
     rows = tuple(takewhile(lambda one: end is None or place(one) >= end.place, found))
     return ListingPage(rows, None if len(rows) == limit else end)
 
@@ -428,12 +428,12 @@ def _is_behind(after: Cursor | None, one: StoredDelivery, *, by_job: bool) -> bo
 
 
 def _order(place: Cursor, *, by_job: bool) -> tuple[bool, str, int]:
-    """Return what deliveries are ordered by: those without a job come last."""
+    """Return the sort key of a delivery: those without a job come last."""
     return by_job and place.job_id is None, place.job_id or "", place.seq
 
 
 def _summary(job_id: str, mine: Sequence[StoredDelivery]) -> JobSummary:
-    """Return the line of a job with these deliveries, the oldest first."""
+    """Return a job with these deliveries, the oldest first, as a listing shows it."""
     end = next((one for one in mine if ends_job(one.delivery.type)), None)
     sent = [one for one in mine if one.delivery.origin is not Origin.BACKFILL]
     pages = [one for one in sent if is_page(one.delivery.type)]
