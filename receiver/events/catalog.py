@@ -24,7 +24,6 @@ from receiver.events.documents.shape import null_as_list, null_as_object, strict
 from receiver.events.extract import ExtractCompleted, ExtractFailed, ExtractStarted
 from receiver.events.monitor import MonitorCheckCompleted, MonitorPage
 
-# FOLDED: Reads a body in one step, from bytes to event, if all its values have a documented form.
 _LEAVE_FITTING = (as_list, null_as_list, null_as_object, text_as_diff)
 """Functions that change only values which the schemas below them refuse."""
 

@@ -1,4 +1,13 @@
-"""The parts of an expression. Each decides whether it is true for a JSON value."""
+"""Conditions on the JSON of an event, as in `data.0.metadata.statusCode >= 400`.
+
+The parts of an expression come first, then its tokens, then its grammar, by recursive descent:
+
+either     = both {"or" both}
+both       = negation {"and" negation}
+negation   = "not" negation | test
+test       = "(" either ")" | path ["exists" | "matches" text] | operand operator operand
+operand    = path | literal | "[" [literal {"," literal}] "]"
+"""
 
 import json
 import operator
@@ -20,14 +29,14 @@ class _Absence(Enum):
 
 
 MISSING = _Absence.MISSING
-"""The value of a path that does not exist in the event. Only `exists` tells it from null."""
+"""The value of a path that does not exist in the event. Only `exists` distinguishes it from null."""
 
 
 class EventCondition(Protocol):
     """A part that is true or false for a value."""
 
     def holds(self, event: object) -> bool:
-        """Tell whether it is true. Never raises."""
+        """Return whether it is true. Never raises."""
 
 
 class Operand(Protocol):
@@ -74,7 +83,7 @@ class Comparison:
     right: Operand
 
     def holds(self, event: object) -> bool:
-        """Tell whether it is true for any pair of values."""
+        """Return whether it is true for any pair of values."""
         fits = OPERATORS[self.operator]
         rights = [_like_null(value) for value in self.right.values(event)]
         lefts = [_like_null(value) for value in self.left.values(event)]
@@ -89,7 +98,7 @@ class Match:
     pattern: re.Pattern[str]
 
     def holds(self, event: object) -> bool:
-        """Tell whether any text matches."""
+        """Return whether any text matches."""
         found = self.path.values(event)
         return any(isinstance(value, str) and self.pattern.search(value) is not None for value in found)
 
@@ -101,7 +110,7 @@ class Existence:
     path: Path
 
     def holds(self, event: object) -> bool:
-        """Tell whether the path exists."""
+        """Return whether the path exists."""
         return any(value is not MISSING for value in self.path.values(event))
 
 
@@ -112,7 +121,7 @@ class Not:
     part: EventCondition
 
     def holds(self, event: object) -> bool:
-        """Tell whether the condition is false."""
+        """Return whether the condition is false."""
         return not self.part.holds(event)
 
 
@@ -123,7 +132,7 @@ class And:
     parts: tuple[EventCondition, ...]
 
     def holds(self, event: object) -> bool:
-        """Tell whether all are true."""
+        """Return whether all are true."""
         return all(part.holds(event) for part in self.parts)
 
 
@@ -134,7 +143,7 @@ class Or:
     parts: tuple[EventCondition, ...]
 
     def holds(self, event: object) -> bool:
-        """Tell whether one is true."""
+        """Return whether one is true."""
         return any(part.holds(event) for part in self.parts)
 
 
@@ -163,7 +172,7 @@ def _equal(left: object, right: object) -> bool:
 
 
 def _alike(left: object, right: object) -> bool:
-    """Tell whether both are texts or both are numbers. In Python True is a number, in JSON it is not."""
+    """Return whether both are texts or both are numbers. In Python True is a number, in JSON it is not."""
     if isinstance(left, str):
         return isinstance(right, str)
     return _is_number(left) and _is_number(right)
@@ -195,10 +204,6 @@ OPERATORS: Mapping[str, Callable[[object, object], bool]] = {
 }
 
 
-# FOLDED: The grammar of expressions, by recursive descent. // either     = both {"or" both} both       = negation
-# {"and" negation} negation   = "not" negation | test test       = "(" either ")" | path ["exists" | "matches" text]
-# | operand operator operand operand    = path | literal | "[" [literal {"," literal}] "]" Splits the text of an
-# expression into tokens, and makes errors that point at a place in it.
 Kind = typing.Literal["path", "text", "number", "word", "sign", "end"]
 
 WORDS = frozenset({"and", "or", "not", "in", "contains", "matches", "exists", "true", "false", "null"})
@@ -416,9 +421,8 @@ class _Parser:
         return wrong(self._text, self._next.at, f"expected {what}, found {found}")
 
 
-# FOLDED: Conditions on the JSON of an event, as in `data.0.metadata.statusCode >= 400`.
 def compile_expression(text: str) -> Callable[[object], bool]:
-    """Return a function that tells whether a parsed JSON value matches the expression, or raise WrongExpression.
+    """Return the predicate that an expression describes, for parsed JSON; raises WrongExpression.
 
     The function never raises, whatever the value. The language:
 

@@ -1,4 +1,4 @@
-"""The result of one handler for one delivery in a replay, in a form that can be kept and compared."""
+"""The outcomes of a replay: results, their comparison with an earlier replay, and the files that keep them."""
 
 import json
 import re
@@ -54,7 +54,7 @@ class RunResult:
 
     @property
     def failed(self) -> bool:
-        """Tell whether the handler raised or was too slow."""
+        """Return whether the handler raised or was too slow."""
         return self.error is not None
 
     @property
@@ -110,7 +110,6 @@ def _repr(value: object) -> str:
         return f"<{type(value).__module__}.{type(value).__qualname__} object>"
 
 
-# FOLDED: Comparison of a replay's results with those of an earlier replay.
 class Change(StrEnum):
     """How a result compares with that of the same handler for the same delivery in an earlier replay."""
 
@@ -172,11 +171,8 @@ class Earlier:
             return int(found.fetchone()[0])
 
 
-# FOLDED: Files of results that `receiver replay --save` writes: a header, then one line for each result. // Version
-# 1 named the id of a delivery `key`. Both names are read, and `id` is written.
 FORMAT = "receiver-outcomes"
 VERSION = 2
-_READABLE = (1, VERSION)
 MAX_LINE_BYTES = 8 * 1024 * 1024
 
 
@@ -219,17 +215,17 @@ def _check_header(file: IO[bytes], name: str) -> None:
         kind, version = None, None
     if kind != FORMAT:
         raise ConfigurationError(f"{name} was not written by `receiver replay --save`; it is left as it is")
-    if version not in _READABLE:
+    if version != VERSION:
         raise ConfigurationError(
             f"{name} was written by another version of this program: "
-            f"its format is {version}, and this program reads up to {VERSION}"
+            f"its format is {version}, and this program reads format {VERSION}"
         )
 
 
 def _result(fields: Any) -> RunResult:
     error = fields["error"]
     return RunResult(
-        id=_text(fields["id"] if "id" in fields else fields["key"]),
+        id=_text(fields["id"]),
         type=_text(fields["type"]),
         handler=_text(fields["handler"]),
         outcome=_text(fields["outcome"]),

@@ -1,9 +1,6 @@
-"""The lines of a bundle: a header, then one delivery each, all of them JSON objects in UTF-8.
+"""The format of bundles: a header and one line per delivery; how a bundle is written and read.
 
-The fields of the envelope are written beside the body and are not read from it again. So a delivery keeps its id
-and its type, whatever version of this program imports it, and no body has to be parsed.
-
-Version 1 named the id of a delivery `key`. Both names are read, and `id` is written.
+Reading and writing need bounded memory. A reader yields damage in its place, and goes on with the next delivery.
 """
 
 import base64
@@ -16,7 +13,6 @@ from typing import IO, Annotated, Literal, NamedTuple
 
 from pydantic import (
     AfterValidator,
-    AliasChoices,
     AwareDatetime,
     BaseModel,
     ConfigDict,
@@ -79,7 +75,7 @@ class Header(_Kind):
 
 
 class _Line(_Strict):
-    id: Annotated[str, Field(max_length=200, validation_alias=AliasChoices("id", "key"))]
+    id: Annotated[str, Field(max_length=200)]
     type: str
     job_id: str | None
     webhook_id: str | None
@@ -130,11 +126,8 @@ def parse_header(line: bytes) -> Header:
     """Return the header of a bundle, or raise NoBundle."""
     try:
         version = _Kind.model_validate_json(line).version
-        if version > VERSION:
-            raise NoBundle(
-                f"a bundle of version {version}, and this program reads up to version {VERSION}: "
-                "install a newer one"
-            )
+        if version != VERSION:
+            raise NoBundle(f"a bundle of version {version}, and this program reads version {VERSION}")
         return Header.model_validate_json(line)
     except ValidationError as exc:
         raise NoBundle(f"not a bundle: its first line is not a header ({_complaint(exc)})") from None
@@ -222,7 +215,6 @@ def _complaint(exc: ValidationError) -> str:
     return f"{'.'.join(str(step) for step in error['loc']) or 'the line'}: {plain_reason(error)}"
 
 
-# FOLDED: Cuts a file into lines in bounded memory.
 MAX_SKIPPED = 64 * 1024 * 1024
 """Bytes of empty and of too long lines that every file may have."""
 MAX_RATIO = 100
@@ -329,7 +321,6 @@ class _Cutting:
         )
 
 
-# FOLDED: Writes a bundle in large pieces, with gzip or without.
 _PIECE = 2**20
 
 
@@ -361,7 +352,6 @@ class BundleWriter:
         self._length = 0
 
 
-# FOLDED: Reads a bundle: its header, then each delivery, or the damage in its place.
 MAX_DAMAGED = 10_000
 """The most damaged places, and the most lines beyond the count in the header. Then reading ends."""
 

@@ -50,7 +50,6 @@ from receiver.service.client.transport import (
 )
 from receiver.signals.traces.switch import call_span
 
-# FOLDED: From one page of an operation to the next.
 T = TypeVar("T")
 
 MAX_ADDRESS_LENGTH = 8000
@@ -105,7 +104,6 @@ class Pages(Generic[T]):
         return f"{path}?{parts.query}" if parts.query else path
 
 
-# FOLDED: Signatures of the clients' methods, for `help()`, `inspect.signature` and `create_autospec`.
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -472,7 +470,6 @@ class Client:
     check_pages = _pages_in_plain(watching.check_pages)
 
 
-# FOLDED: The clients that a worker lends to its handlers.
 _PATIENCE = RetryPolicy(budget=timedelta(seconds=20))
 """A short budget: handlers have a time-out of their own, and their attempts are repeated later."""
 

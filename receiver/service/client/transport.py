@@ -17,7 +17,7 @@ from receiver.service.client.calls import ServiceCall, ServiceResponse
 
 CONNECTED_WITHIN = timedelta(seconds=10)
 GET_WITHIN = timedelta(minutes=1)
-"""For the whole answer to a plain `get`, of which nobody knows how long it should take."""
+"""For the whole answer to a plain `get`, which may take any time."""
 _CODINGS = ("gzip", "deflate")
 """The compressions that are asked for. They unpack a byte to about a thousand; others, and two at once, to more."""
 
@@ -145,7 +145,6 @@ def _checked(api_key: str) -> str:
     return api_key
 
 
-# FOLDED: The time limit of a whole call, for plain connections. Async ones have `asyncio.timeout`.
 _CONNECTED = (".connect_tcp.complete", ".start_tls.complete")
 _SLICE = 16 * 1024
 """The bytes of one write. The system takes this many at once, so a slow reader cannot stretch a write."""
@@ -166,7 +165,7 @@ class CallDeadlines:
     def within(self, duration: timedelta) -> Iterator[None]:
         """Limit what this thread reads and writes in the block: after the duration it raises TimeoutError.
 
-        It does not matter whether somebody sets the clock meanwhile.
+        A clock that is set meanwhile does not matter.
         """
         self._call.until = self._clock.steady() + duration
         try:

@@ -1,4 +1,7 @@
-"""A scenario played against a real endpoint: the same states, moves and pauses, in real time."""
+"""A scenario played against a real endpoint: the same states, moves and pauses, in real time.
+
+The body for each arrival is the next event of its job.
+"""
 
 import asyncio
 import random
@@ -18,7 +21,6 @@ from receiver.service.simulator.faults import FaultKind, Faulty, SimulatedReques
 from receiver.service.simulator.run import SimulatedAttempt
 from receiver.service.simulator.scenario import Job, Outage, OutageKind, Scenario
 
-# FOLDED: The bodies of a live run: for each arrival the next event of its job's story.
 _PAGES = 20
 
 

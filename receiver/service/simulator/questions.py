@@ -1,4 +1,4 @@
-"""The longest outage that loses nothing: by simulation, and by theory."""
+"""Questions to the simulator: which outages lose nothing, how to split maintenance, what capacity is enough."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from receiver.service.schedule import ATTEMPTS, SenderSchedule, State
 from receiver.service.simulator.arrivals import arrivals
 from receiver.service.simulator.endpoint import mean_latency
 from receiver.service.simulator.report import SimulationReport, report_on
-from receiver.service.simulator.run import SimulatedAttempt, simulate
+from receiver.service.simulator.run import simulate
 from receiver.service.simulator.scenario import (
     ArrivalPattern,
     Endpoint,
@@ -142,7 +142,6 @@ def _failure(kind: OutageKind, schedule: SenderSchedule) -> timedelta:
     return schedule.timeout if kind is OutageKind.HANG else _NOTHING
 
 
-# FOLDED: Maintenance that takes the endpoint down: its loss in one part, and the shortest split that loses nothing.
 _STEP = timedelta(minutes=1)
 MAX_PART = 60
 MAX_UP = 30
@@ -220,14 +219,10 @@ def _with(scenario: Scenario, split: Split, start: timedelta, kind: OutageKind) 
 def _loses_more(scenario: Scenario, allowed: int) -> bool:
     lost = 0
     for attempt in simulate(scenario):
-        lost += _is_loss(attempt)
+        lost += attempt.state is State.FAILED and not (attempt.arrived or attempt.arrived_before)
         if lost > allowed:
             return True
     return False
-
-
-def _is_loss(attempt: SimulatedAttempt) -> bool:
-    return attempt.state is State.FAILED and not (attempt.arrived or attempt.arrived_before)
 
 
 def _splits(length: timedelta) -> Sequence[Split]:
@@ -248,7 +243,6 @@ def _all_splits(length: timedelta) -> Iterator[Split]:
             yield Split((rest, *parts) if rest else parts, up * _STEP)
 
 
-# FOLDED: The smallest capacity with which an endpoint works off the retries after an outage.
 MAX_BACKLOG = 1_000_000
 _TAIL = 10
 
@@ -292,7 +286,7 @@ def trials(scenario: Scenario) -> Iterator[Trial]:
     tail = last - last // _TAIL
     if any(outage.end > tail for outage in scenario.outages):
         raise ConfigurationError(
-            "the traffic ends too soon after the last outage to tell whether a wave drains: "
+            "the traffic ends too soon after the last outage to see whether a wave drains: "
             "let arrivals.duration be longer"
         )
     too_small, enough = 0, max(1, int(load(scenario).alone))

@@ -1,4 +1,7 @@
-"""The result of a simulation: counts, times and series, collected attempt by attempt."""
+"""The result of a simulation: counts, times and series, collected attempt by attempt.
+
+Quantiles are counted in buckets: they need constant memory, and have a known error.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -10,7 +13,6 @@ from receiver.service.simulator.run import SimulatedAttempt, simulate
 from receiver.service.simulator.scenario import Scenario
 from receiver.service.simulator.series import Series
 
-# FOLDED: Quantiles of durations, counted in buckets: constant memory, and a known error.
 _BITS = 10
 """A bucket is at most a 512th of its values wide."""
 

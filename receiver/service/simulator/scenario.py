@@ -1,4 +1,7 @@
-"""A scenario: when deliveries arrive, how the endpoint answers and fails, how the service waits and errs."""
+"""A scenario: when deliveries arrive, how the endpoint answers and fails, how the service waits and errs.
+
+Scenarios come from TOML files and flags. An error names the key, the value, and what is allowed.
+"""
 
 import json
 import tomllib
@@ -49,7 +52,7 @@ Share = Annotated[float, Field(strict=True, ge=0, le=1)]
 
 
 class _Table(BaseModel):
-    """A table of the file. `scenario_file` writes the texts of its errors."""
+    """A table of the file. Its errors are written below."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
@@ -214,7 +217,6 @@ def _refuse(key: str, allowed: str) -> NoReturn:
     raise PydanticCustomError("together", "{allowed}", {"key": key, "allowed": allowed})
 
 
-# FOLDED: Scenarios from TOML files and flags. Errors name the key, the value, and what is allowed.
 MAX_SHOWN_LENGTH = 60
 _KEYS = {
     "": "seed, arrivals, endpoint, outage, sender, faults",
