@@ -64,7 +64,7 @@ async def index(event: CrawlPage, pool: Pool, ctx: Context) -> None:
 def tell(event: MonitorCheckCompleted, ctx: Context) -> None:
     if ctx.once("mail") and not ctx.once("letter"):
         check: MonitorCheck = ctx.sync_client.run_monitor(event.check.monitor_id or "")
-        ctx.log.info("told", extra={"check": check.id, "key": ctx.delivery.key})
+        ctx.log.info("told", extra={"check": check.id, "key": ctx.delivery.id})
 
 
 @router.on(PageEvent, batch=100, linger=timedelta(seconds=2), concurrency=2, rate="30/min")
