@@ -50,8 +50,7 @@ class Receiver:
         worker_lives: Callable[[], bool] | None = None,
         log: Callable[[], AbstractAsyncContextManager[DeliveryLog]] | None = None,
     ) -> None:
-        """`worker_lives` returns whether the worker that is watched beside this app is alive, for
-        `/readyz?worker=1`.
+        """`worker_lives` returns whether the worker beside this app is alive, for `/readyz?worker=1`.
 
         `log` opens the store for appending in place of the store's own `log`.
         """

@@ -263,7 +263,7 @@ class NotComparable(ReceiverError):
 
 
 class NotOver(NotComparable):
-    """The job still runs, so a missing delivery may still come."""
+    """The job still runs: a missing delivery may still come."""
 
     def __init__(self, status: object) -> None:
         super().__init__(f"it is not over yet (its status is {status}): ask again when it is")

@@ -19,7 +19,7 @@ QUARANTINED_WITHIN = timedelta(days=1)
 """A request that has been in quarantine for longer needs no attention."""
 _MOST_QUARANTINED = 1_000
 _MOST_GROUPS = 5
-"""Groups of dead work that are named, beside the largest group of each handler."""
+"""Groups of dead work that are named, besides the largest group of each handler."""
 _SECOND = timedelta(seconds=1)
 
 

@@ -19,7 +19,7 @@ MAX_OBJECTS = MAX_BODY_COST // _OBJECT
 """A body with more objects costs more than MAX_BODY_COST, however short they are."""
 _LIST = 96
 _KEY = 120
-"""An entry of a dictionary that has just grown, beside the text of the key."""
+"""An entry of a dictionary that has just grown, without the text of its key."""
 _VALUE = 40
 """A number, and its place in a list that has just grown."""
 _TEXT = 60

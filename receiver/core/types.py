@@ -21,7 +21,7 @@ Tell = Callable[[str], object]
 """Takes a sentence for a person, such as a note of a command."""
 
 Globs = str | tuple[str, ...]
-"""A glob, or several of which one has to match."""
+"""A glob, or several of which one must match."""
 
 
 def glob_list(globs: Globs | None) -> tuple[str, ...]:
@@ -118,7 +118,7 @@ class AttemptOutcome(StrEnum):
     FAILED = "failed"
     TIMED_OUT = "timed_out"
     LOST = "lost"
-    """Its worker died or lost its lease, so its end is unknown."""
+    """Its worker died or lost its lease; its end is unknown."""
 
 
 @dataclass(frozen=True, slots=True)

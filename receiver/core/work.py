@@ -224,7 +224,7 @@ class DeadGroup:
     ids: list[int] = field(default_factory=list)
     types: set[str] = field(default_factory=set)
     holds_lanes: bool = False
-    """Whether one of them holds its lane, so that burying changes something."""
+    """Whether one of them holds its lane: burying it changes something."""
 
     @property
     def count(self) -> int:

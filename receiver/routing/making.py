@@ -50,7 +50,7 @@ _LISTS = (list, Sequence, Collection, Iterable)
 
 @dataclass(frozen=True, slots=True)
 class Extras:
-    """The parameters of a function beside its event; see `Handler`."""
+    """The parameters of a function besides its event; see `Handler`."""
 
     takes_context: bool = False
     context_name: str | None = None
@@ -58,7 +58,7 @@ class Extras:
 
 
 def read_extras(handler: str, function: Callable[..., Any], *, batched: bool) -> Extras:
-    """Return the parameters beside the event or list of events; raises HandlerError for an unclear signature."""
+    """Return the parameters besides the event or list of events; raises HandlerError for an unclear signature."""
     _require_no_method(handler, function)
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise HandlerError(f"{handler} is a generator; a handler returns when its work is done")

@@ -68,7 +68,7 @@ class HandlerOptions(RunOptions, Generic[E], total=False):
     """A plain function that narrows the events further. It must be quick, since it runs in the worker's event loop.
     If it raises, the attempt fails."""
     ordered: bool
-    """Work items of one job run one after the other, in the order of arrival. Other jobs run beside it."""
+    """Work items of one job run one after the other, in the order of arrival. Other jobs run at the same time."""
     lane: Callable[[E], str | None] | None
     """Like `ordered`, by another key than the job's id. None is for events that need no order. If the function
     raises, the event goes to the lane of its job, and the log says so."""

@@ -93,7 +93,7 @@ class Router:
         after_pages   the longest time that the last event of a job waits until the pages of the job are handled; by
                       default it does not wait
         quiet         with `after_pages`: the time without a page that ends the wait; 90 s
-        batch         the function gets a list of at most so many events; by default one event
+        batch         the function gets a list of at most this many events; by default one event
         linger        with `batch`: the time to wait for more events; 1 s
         concurrency   how many attempts run at one time in all workers; by default as many as there are slots
         rate          how often attempts start, as in "10/s", "30/min" or "500/h"; by default no limit

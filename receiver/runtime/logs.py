@@ -126,7 +126,7 @@ class BackgroundHandler(logging.Handler):
         self._thread.start()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Queue the line of a record. A forked process has no writing thread, so it writes the line itself."""
+        """Queue the line of a record. A forked process has no writing thread and writes the line itself."""
         line = self._line(record)
         if os.getpid() != self._process:
             self._write(line)

@@ -293,7 +293,7 @@ class Settings(BaseSettings):
     def webhook(
         self, *, events: Sequence[str] = (), metadata: Mapping[str, object] | None = None
     ) -> "WebhookConfig":
-        """Return the `webhook` field of a request, so that the service sends a job's events to this receiver.
+        """Return the `webhook` field of a request that makes the service send a job's events to this receiver.
 
         `events` are short or full names; without it the service sends all events. `metadata` comes back in every
         delivery. If TOKENS is set, the service sends the first token in the static header. A service on this

@@ -83,7 +83,7 @@ def is_utf8(text: str) -> bool:
 
 
 def _seconds(value: Any) -> Any:
-    """Accept a number of seconds too, also as text from the environment, beside durations and ISO 8601."""
+    """Accept a number of seconds, also as text from the environment, as well as durations and ISO 8601."""
     if isinstance(value, str) and value.startswith("P"):
         return value
     try:
