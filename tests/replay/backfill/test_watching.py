@@ -1,4 +1,4 @@
-"""Tests of when a worker asks the service by itself, with a OpenStore, fixed answers and a virtual clock."""
+"""Tests of when a worker asks the service by itself, with an OpenStore, fixed answers and a virtual clock."""
 
 import asyncio
 import logging
