@@ -8,7 +8,7 @@ import click
 
 from receiver.alerting import open_poster
 from receiver.cli.common.filters import json_option, store_option
-from receiver.cli.common.lazy_group import LazyGroup
+from receiver.cli.common.lazy_group import CommandGroup
 from receiver.cli.common.output import terminal_width, write_json
 from receiver.cli.common.store import configured_store, now_of, read
 from receiver.core.attention import Concern, concerns, late_workers, read_attention, switched_off
@@ -17,13 +17,8 @@ from receiver.core.ports.reports import Reports
 from receiver.core.text import escape_controls
 from receiver.settings import Settings, load_reading_settings
 
-_SUBCOMMANDS = {
-    "list": "receiver.cli.alerts:list_",
-    "test": "receiver.cli.alerts:test",
-}
 
-
-@click.group(cls=LazyGroup, subcommands=_SUBCOMMANDS)
+@click.group(cls=CommandGroup)
 def alerts() -> None:
     """Look at what needs somebody, and try whether alerts arrive.
 
@@ -32,8 +27,7 @@ def alerts() -> None:
     """
 
 
-# FOLDED: `receiver alerts list`: what needs somebody now.
-@click.command("list")
+@alerts.command("list")
 @json_option
 @store_option
 def list_(as_json: bool, store: str | None) -> None:
@@ -73,8 +67,7 @@ def _line(concern: Concern) -> str:
     return textwrap.fill(line, width, subsequent_indent=" " * 13, break_long_words=False, break_on_hyphens=False)
 
 
-# FOLDED: `receiver alerts test`: posts a message that says that it is a test.
-@click.command("test")
+@alerts.command("test")
 def test() -> None:
     """Post a test message to RECEIVER_ALERT_URL, once.
 

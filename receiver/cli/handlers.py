@@ -12,7 +12,7 @@ from receiver.cli.common.confirm import agreed, say
 from receiver.cli.common.exit_codes import FAILED, OK
 from receiver.cli.common.filters import plan_options, store_option, text
 from receiver.cli.common.handler_code import import_router
-from receiver.cli.common.lazy_group import LazyGroup
+from receiver.cli.common.lazy_group import CommandGroup
 from receiver.cli.common.names import complete_handler
 from receiver.cli.common.output import duration, note, quoted
 from receiver.cli.common.store import configured_store, decide, read, recording
@@ -26,15 +26,8 @@ from receiver.core.work import HandlerReport
 from receiver.errors import ConfigurationError
 from receiver.settings import Settings, export_env_file, load_reading_settings, load_settings
 
-_SUBCOMMANDS = {
-    "list": "receiver.cli.handlers:list_",
-    "pause": "receiver.cli.handlers:pause",
-    "resume": "receiver.cli.handlers:resume",
-    "disable": "receiver.cli.handlers:disable",
-}
 
-
-@click.group(cls=LazyGroup, subcommands=_SUBCOMMANDS)
+@click.group(cls=CommandGroup)
 def handlers() -> None:
     """Look at handlers; pause, resume or disable them.
 
@@ -43,7 +36,6 @@ def handlers() -> None:
     """
 
 
-# FOLDED: The handlers that a command is about: those of the store joined with those of the code.
 _MAGIC = frozenset("*?[")
 
 
@@ -143,13 +135,12 @@ def _no_match(word: str, names: Sequence[str]) -> str:
     return f"unknown handler {escape_controls(word)!r}{hint} `receiver handlers list` lists all"
 
 
-# FOLDED: `receiver handlers list`: one line for each handler.
 _NEXT_RUN = "next_run"
 _STYLES = {HandlerSwitch.PAUSED: "yellow", HandlerSwitch.DISABLED: "dim"}
 _REGISTERED: Mapping[bool | None, str] = {True: "yes", False: "no", None: "?"}
 
 
-@click.command("list")
+@handlers.command("list")
 @form_options(lambda: _COLUMNS)
 @deployment_options
 def list_(form: ListForm, **flags: str | None) -> None:
@@ -221,7 +212,6 @@ _HANDLERS = Listing(
 )
 
 
-# FOLDED: The change of handlers' switches, and what it means for each handler.
 _VERBS = {HandlerSwitch.PAUSED: "pause", HandlerSwitch.ON: "resume", HandlerSwitch.DISABLED: "disable"}
 
 
@@ -268,8 +258,7 @@ def _stays_skipped(row: HandlerRow) -> str:
     return f"; `receiver work-items retry --handler {quoted(row.name)} --state skipped` runs {items}"
 
 
-# FOLDED: `receiver handlers pause`: let the work of handlers wait.
-@click.command()
+@handlers.command()
 @names_argument
 @deployment_options
 def pause(names: Sequence[str], **flags: str | None) -> None:
@@ -281,8 +270,7 @@ def pause(names: Sequence[str], **flags: str | None) -> None:
     switch(settings, chosen_rows(settings, names), HandlerSwitch.PAUSED)
 
 
-# FOLDED: `receiver handlers resume`: run the work of handlers again.
-@click.command()
+@handlers.command()
 @names_argument
 @deployment_options
 def resume(names: Sequence[str], **flags: str | None) -> None:
@@ -294,8 +282,7 @@ def resume(names: Sequence[str], **flags: str | None) -> None:
     switch(settings, chosen_rows(settings, names), HandlerSwitch.ON)
 
 
-# FOLDED: `receiver handlers disable`: skip the work of handlers.
-@click.command()
+@handlers.command()
 @names_argument
 @plan_options
 @deployment_options

@@ -12,7 +12,7 @@ import click
 from receiver.cli.common.confirm import say, to_its_end
 from receiver.cli.common.exit_codes import FAILED, OK
 from receiver.cli.common.filters import job_list_options, json_option, store_option, text, with_whole_job_id
-from receiver.cli.common.lazy_group import LazyGroup
+from receiver.cli.common.lazy_group import CommandGroup
 from receiver.cli.common.names import hint
 from receiver.cli.common.output import (
     duration,
@@ -58,15 +58,8 @@ from receiver.replay.backfill.comparing import Missing, Spool, compare, to_impor
 from receiver.service.samples import encode
 from receiver.settings import Settings, load_reading_settings, load_settings
 
-_SUBCOMMANDS = {
-    "list": "receiver.cli.jobs:list_",
-    "show": "receiver.cli.jobs:show",
-    "fetch": "receiver.cli.jobs:fetch",
-    "cancel": "receiver.cli.jobs:cancel",
-}
 
-
-@click.group(cls=LazyGroup, subcommands=_SUBCOMMANDS)
+@click.group(cls=CommandGroup)
 def jobs() -> None:
     """Look at jobs: their events, the work on them, and warnings.
 
@@ -74,59 +67,10 @@ def jobs() -> None:
     """
 
 
-# FOLDED: `receiver jobs cancel`: stop a job at the service.
-if TYPE_CHECKING:  # it loads httpx
-    from receiver.service.client import AsyncClient
-
-_CANCEL: Mapping[str, Callable[["AsyncClient", str], Awaitable[None]]] = {
-    "crawl": lambda client, job_id: client.cancel_crawl(job_id),
-    "batch_scrape": lambda client, job_id: client.cancel_batch(job_id),
-    "agent": lambda client, job_id: client.cancel_agent(job_id),
-}
-"""The operation that cancels a job, by its family. The service has none for the others."""
-
-
-@click.command()
-@click.argument("job_id", metavar="ID", type=text)
-@family_option
-@store_option
-def cancel(job_id: str, family: str | None, store: str | None) -> None:
-    """Stop a crawl, a batch scrape or an agent at the service.
-
-    ID may be shortened to any beginning that only one job has. What was scraped stays, and costs. Pages that waited
-    come as failed events, and then the job's last event. Needs RECEIVER_API_KEY.
-    """
-    settings = load_settings(store=store)
-    settings.plain_api_key()  # a missing key is an error before the store is read
-    found, kind = asyncio.run(_find_to_cancel(settings, job_id, family))
-    if kind not in _CANCEL:
-        raise click.UsageError(
-            f"{escape_controls(found)} is of the family {escape_controls(kind)}, and the service cancels only "
-            f"{', '.join(_CANCEL)}"
-        )
-    ask(settings, lambda client: _CANCEL[kind](client, found))
-    say(f"cancelled {kind} {escape_controls(found)}")
-
-
-async def _find_to_cancel(settings: Settings, prefix: str, family: str | None) -> tuple[str, str]:
-    """Return id and family of the one job whose id begins so; by `family` if none of its events arrived."""
-    if not configured_store(settings).exists():
-        if family is None:
-            raise UnknownJob(f"there is no store, so add --family for job {prefix}")
-        return whole_job_id(prefix), family
-    async with open_reports(settings) as reports:
-        job_id = await resolve(reports, prefix, Unknown(family, None))
-        try:
-            return job_id, (await reports.job(job_id)).summary.family
-        except UnknownJob:
-            return job_id, family or ""
-
-
-# FOLDED: `receiver jobs list`: one line for each job.
 _STYLES = {JobState.OPEN: "cyan", JobState.FAILED: "red", JobState.CANCELLED: "yellow"}
 
 
-@click.command("list")
+@jobs.command("list")
 @job_list_options
 @form_options(lambda: _listing(SystemClock().now()).columns)
 @store_option
@@ -193,8 +137,7 @@ def _listing(now: datetime) -> Listing[JobSummary]:
     )
 
 
-# FOLDED: `receiver jobs show`: everything that is known of one job.
-@click.command()
+@jobs.command()
 @click.argument("job_id", metavar="ID", type=text)
 @json_option
 @store_option
@@ -254,11 +197,10 @@ def _work_line(work: JobWork) -> str:
     return f"  {shown(work.handler):<40} {counts}{status}"
 
 
-# FOLDED: `receiver jobs fetch`: the results of a job, into the store or as files.
 T = TypeVar("T")
 
 
-@click.command()
+@jobs.command()
 @click.argument("job_id", metavar="ID", type=text)
 @click.option(
     "--to",
@@ -407,3 +349,50 @@ def _advising(job_id: str) -> Iterator[None]:
         raise ReceiverError(escape_controls(advise(exc))) from exc
     except NotComparable as exc:
         raise ReceiverError(f"job {escape_controls(job_id)}: {escape_controls(str(exc))}") from exc
+
+
+if TYPE_CHECKING:  # it loads httpx
+    from receiver.service.client import AsyncClient
+
+_CANCEL: Mapping[str, Callable[["AsyncClient", str], Awaitable[None]]] = {
+    "crawl": lambda client, job_id: client.cancel_crawl(job_id),
+    "batch_scrape": lambda client, job_id: client.cancel_batch(job_id),
+    "agent": lambda client, job_id: client.cancel_agent(job_id),
+}
+"""The operation that cancels a job, by its family. The service has none for the others."""
+
+
+@jobs.command()
+@click.argument("job_id", metavar="ID", type=text)
+@family_option
+@store_option
+def cancel(job_id: str, family: str | None, store: str | None) -> None:
+    """Stop a crawl, a batch scrape or an agent at the service.
+
+    ID may be shortened to any beginning that only one job has. What was scraped stays, and costs. Pages that waited
+    come as failed events, and then the job's last event. Needs RECEIVER_API_KEY.
+    """
+    settings = load_settings(store=store)
+    settings.plain_api_key()  # a missing key is an error before the store is read
+    found, kind = asyncio.run(_find_to_cancel(settings, job_id, family))
+    if kind not in _CANCEL:
+        raise click.UsageError(
+            f"{escape_controls(found)} is of the family {escape_controls(kind)}, and the service cancels only "
+            f"{', '.join(_CANCEL)}"
+        )
+    ask(settings, lambda client: _CANCEL[kind](client, found))
+    say(f"cancelled {kind} {escape_controls(found)}")
+
+
+async def _find_to_cancel(settings: Settings, prefix: str, family: str | None) -> tuple[str, str]:
+    """Return id and family of the one job whose id begins so; by `family` if none of its events arrived."""
+    if not configured_store(settings).exists():
+        if family is None:
+            raise UnknownJob(f"there is no store, so add --family for job {prefix}")
+        return whole_job_id(prefix), family
+    async with open_reports(settings) as reports:
+        job_id = await resolve(reports, prefix, Unknown(family, None))
+        try:
+            return job_id, (await reports.job(job_id)).summary.family
+        except UnknownJob:
+            return job_id, family or ""

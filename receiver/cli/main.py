@@ -94,7 +94,7 @@ _COMMANDS = {
     "alerts": "receiver.cli.alerts:alerts",
     "quarantine": "receiver.cli.quarantine:quarantine",
     "actions": "receiver.cli.actions:actions",
-    "work-items": "receiver.cli.work_items.list:work_items",
+    "work-items": "receiver.cli.work_items:work_items",
     "handlers": "receiver.cli.handlers:handlers",
     "replay": "receiver.cli.replay.command:replay",
     "sign": "receiver.cli.sign:sign",

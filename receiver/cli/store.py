@@ -7,7 +7,7 @@ import click
 from receiver.cli.common.confirm import agreed, say, say_part
 from receiver.cli.common.exit_codes import FAILED, OK
 from receiver.cli.common.filters import plan_options, store_option
-from receiver.cli.common.lazy_group import LazyGroup
+from receiver.cli.common.lazy_group import CommandGroup
 from receiver.cli.common.output import note
 from receiver.cli.common.progress import progress
 from receiver.core.addresses import is_postgres, shown_address
@@ -19,19 +19,13 @@ from receiver.stores.copying import open_copy, source_sizes
 from receiver.stores.sql.connection import errors_of
 from receiver.stores.sql.copying import TARGET, CopySizes, StoreCopy
 
-_SUBCOMMANDS = {
-    "copy": "receiver.cli.store:copy",
-    "migrate": "receiver.cli.store:migrate",
-}
 
-
-@click.group(cls=LazyGroup, subcommands=_SUBCOMMANDS)
+@click.group(cls=CommandGroup)
 def store() -> None:
     """Make or migrate a store, or move to another kind of store."""
 
 
-# FOLDED: `receiver store copy`: everything in one store, into another one.
-@click.command()
+@store.command()
 @click.argument("source", metavar="FROM")
 @click.argument("target", metavar="TO")
 @plan_options
@@ -115,8 +109,7 @@ def _line(sizes: CopySizes) -> str:
     )
 
 
-# FOLDED: `receiver store migrate`: make the tables, or bring them to this version.
-@click.command()
+@store.command()
 @store_option
 def migrate(store: str | None) -> int:
     """Make the store, or migrate one of an older version.

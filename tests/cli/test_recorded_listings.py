@@ -1,4 +1,4 @@
-"""Listings, byte for byte as they were recorded: in a pipe, on terminals of several widths, with and without colour."""
+"""Listings, byte for byte as they were recorded: in a pipe, and on terminals of several widths and colours."""
 
 import asyncio
 import sys

@@ -10,16 +10,14 @@ from typing import Any, TypeVar
 
 import click
 
-from receiver.cli.common.exit_codes import FAILED, OK
 from receiver.cli.common.names import complete_handler, complete_type
-from receiver.cli.common.output import note
 from receiver.cli.common.store import configured_store, now_of
 from receiver.core.clock import SystemClock
-from receiver.core.deliveries import DeliveryFilter, StoredDelivery
+from receiver.core.deliveries import DeliveryFilter
 from receiver.core.jobs import JobFilter, JobState
 from receiver.core.ports.reports import JobReader
 from receiver.core.subjects import parse_query
-from receiver.core.text import counted, escape_controls
+from receiver.core.text import escape_controls
 from receiver.core.types import DeliveryState, WorkState
 from receiver.core.units import depends_on_now, parse_duration, parse_moment
 from receiver.core.work import WorkFilter
@@ -313,36 +311,3 @@ async def with_whole_job_id(reports: JobReader, wanted: Filter) -> Filter:
     if wanted.job_id is None:
         return wanted
     return replace(wanted, job_id=await reports.resolve_job(wanted.job_id))
-
-
-# FOLDED: Events whose bodies the store cannot read: a command does the others, and says at its end what it left
-# out.
-_NAMED = 3
-
-
-class UnreadableEvents:
-    """Counts the events that a command leaves out, and keeps why the first few cannot be read."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self._reasons: list[str] = []
-
-    def leaves_out(self, stored: StoredDelivery) -> bool:
-        """Tell whether the body of an event cannot be read, and count it then."""
-        if not stored.unreadable:
-            return False
-        self.count += 1
-        if len(self._reasons) < _NAMED:
-            self._reasons.append(stored.unreadable)
-        return True
-
-    def tell(self) -> int:
-        """Write to standard error how many were left out, and name the first. Return the exit code for that."""
-        if not self.count:
-            return OK
-        note(f"left out {counted(self.count, 'event')}: the store cannot read their bodies")
-        for reason in self._reasons:
-            note(f"  {escape_controls(reason)}")
-        if self.count > len(self._reasons):
-            note(f"  and {self.count - len(self._reasons):,} more")
-        return FAILED

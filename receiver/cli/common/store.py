@@ -8,11 +8,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
 
+from receiver.cli.common.exit_codes import FAILED, OK
+from receiver.cli.common.output import note
 from receiver.core.choosing import recorded
 from receiver.core.clock import Clock, SystemClock
+from receiver.core.deliveries import StoredDelivery
 from receiver.core.ports.reports import Reports
 from receiver.core.ports.store import Controls, Maintenance, Store
 from receiver.core.recorded_actions import NewAction
+from receiver.core.text import counted, escape_controls
 from receiver.core.types import Tell
 from receiver.runtime.event_loop import run
 from receiver.settings import Settings
@@ -107,7 +111,6 @@ def decide_reading(settings: Settings, decision: Callable[[Reports, Controls], A
     return run(work(), fastest=False)
 
 
-# FOLDED: What a command does to the store, recorded with who did it.
 class ActionCount:
     """Counts for one recorded action."""
 
@@ -145,3 +148,34 @@ def actor() -> str:
     except (KeyError, OSError):  # a container may run under a number without a name
         user = "unknown"
     return f"cli {user}@{socket.gethostname()}"
+
+
+_NAMED = 3
+
+
+class UnreadableEvents:
+    """Counts the events that a command leaves out, and keeps why the first few cannot be read."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._reasons: list[str] = []
+
+    def leaves_out(self, stored: StoredDelivery) -> bool:
+        """Tell whether the body of an event cannot be read, and count it then."""
+        if not stored.unreadable:
+            return False
+        self.count += 1
+        if len(self._reasons) < _NAMED:
+            self._reasons.append(stored.unreadable)
+        return True
+
+    def tell(self) -> int:
+        """Write to standard error how many were left out, and name the first. Return the exit code for that."""
+        if not self.count:
+            return OK
+        note(f"left out {counted(self.count, 'event')}: the store cannot read their bodies")
+        for reason in self._reasons:
+            note(f"  {escape_controls(reason)}")
+        if self.count > len(self._reasons):
+            note(f"  and {self.count - len(self._reasons):,} more")
+        return FAILED

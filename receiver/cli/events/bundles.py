@@ -17,7 +17,6 @@ import click
 from receiver.cli.common.confirm import agreed, say, to_its_end
 from receiver.cli.common.exit_codes import FAILED, OK
 from receiver.cli.common.filters import (
-    UnreadableEvents,
     handled_filter_options,
     plan_options,
     store_option,
@@ -26,7 +25,7 @@ from receiver.cli.common.filters import (
 )
 from receiver.cli.common.output import flush, note
 from receiver.cli.common.progress import progress
-from receiver.cli.common.store import ActionCount, configured_store, decide, read, recording
+from receiver.cli.common.store import ActionCount, UnreadableEvents, configured_store, decide, read, recording
 from receiver.core.batches import batches
 from receiver.core.bulk import Imported
 from receiver.core.clock import SystemClock, local_time

@@ -54,8 +54,22 @@ from receiver.errors import ReceiverError, UnreadableBody
 from receiver.service.samples import encode
 from receiver.settings import load_reading_settings
 
-# FOLDED: The columns of events, as `receiver events list` and `receiver tail` show them.
 _STYLES = {DeliveryState.NEW: "yellow", DeliveryState.WORKING: "cyan", DeliveryState.DEAD: "red"}
+
+
+@click.group(
+    cls=LazyGroup,
+    subcommands={
+        "export": "receiver.cli.events.bundles:export",
+        "import": "receiver.cli.events.bundles:import_",
+        "prune": "receiver.cli.events.prune:prune",
+    },
+)
+def events() -> None:
+    """Look at stored events, export, import and prune them.
+
+    Each event is one delivery as it was received. An ID may be shortened to any beginning that only one event has.
+    """
 
 
 def reported(success: bool | None) -> str:
@@ -104,7 +118,7 @@ EVENTS = Listing("event", _COLUMNS, event_summary, lambda row: _STYLES.get(row.s
 _NOT_ROUTED = "new: not routed yet, no worker has looked for its handlers since it came"
 
 
-@click.command("list")
+@events.command("list")
 @event_list_options
 @text_option
 @form_options(lambda: EVENTS.columns)
@@ -143,14 +157,13 @@ async def _note_unindexed(reports: Reports) -> None:
         note(f"the search index {through}: it lacks {counted(reach.behind, 'event')}")
 
 
-# FOLDED: `receiver events show`: everything that is known of one event.
 _BELOW = ("headers", "items", "unreadable", "work")
 """Fields that have their own part below, or that the body tells."""
 _PREVIEW_LINES = 60
 _PREVIEW_WIDTH = 160
 
 
-@click.command()
+@events.command()
 @click.argument("delivery_id", metavar="ID", type=text)
 @json_option
 @store_option
@@ -229,8 +242,7 @@ def _indented(body: bytes) -> str:
         return body.decode("utf-8", "backslashreplace")
 
 
-# FOLDED: `receiver events raw`: the exact bytes of a body.
-@click.command()
+@events.command()
 @click.argument("delivery_id", metavar="ID", type=text)
 @force_option
 @store_option
@@ -249,22 +261,3 @@ def raw(delivery_id: str, force: bool, store: str | None) -> None:
             f"the body of event {detail.summary.key} was pruned; `events show` shows the other fields"
         )
     write_bytes(body)
-
-
-# FOLDED: `receiver events`: the group of its subcommands.
-_SUBCOMMANDS = {
-    "list": "receiver.cli.events.list:list_",
-    "show": "receiver.cli.events.list:show",
-    "raw": "receiver.cli.events.list:raw",
-    "export": "receiver.cli.events.bundles:export",
-    "import": "receiver.cli.events.bundles:import_",
-    "prune": "receiver.cli.events.prune:prune",
-}
-
-
-@click.group(cls=LazyGroup, subcommands=_SUBCOMMANDS)
-def events() -> None:
-    """Look at stored events, export, import and prune them.
-
-    Each event is one delivery as it was received. An ID may be shortened to any beginning that only one event has.
-    """
