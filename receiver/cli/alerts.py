@@ -1,4 +1,4 @@
-"""`receiver alerts`: the group of its subcommands."""
+"""`receiver alerts`: what needs attention now, and a test message."""
 
 import asyncio
 import socket
@@ -20,7 +20,7 @@ from receiver.settings import Settings, load_reading_settings
 
 @click.group(cls=CommandGroup)
 def alerts() -> None:
-    """Look at what needs somebody, and try whether alerts arrive.
+    """List what needs attention, and test whether alerts arrive.
 
     `receiver serve` and `receiver work` post alerts to RECEIVER_ALERT_URL: dead work, requests in quarantine, and
     what other settings name. `receiver check` says which.
@@ -31,10 +31,10 @@ def alerts() -> None:
 @json_option
 @store_option
 def list_(as_json: bool, store: str | None) -> None:
-    """List what needs somebody now, as the first page of the console does.
+    """List what needs attention now, as the first page of the console does.
 
-    Alerts tell the same once it has lasted a minute; not handlers that are switched off and not late workers.
-    Requests that were refused are counted only in the process that refused them.
+    Alerts report the same once it has lasted a minute, except handlers that are switched off and late workers.
+    Refused requests are counted only in the process that refused them.
     """
     settings = load_reading_settings(store=store)
 

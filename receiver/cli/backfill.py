@@ -219,5 +219,5 @@ async def _import(settings: Settings, jobs: Sequence[Compared], spool: Spool, co
                         advance(len(part))
     except BaseException:
         done = sum(one.imported for one in jobs)
-        note(f"stopped: {done:,} of {counted(count, 'event')} imported; the same command goes on with the rest")
+        note(f"stopped: {done:,} of {counted(count, 'event')} imported; the same command continues with the rest")
         raise

@@ -1,4 +1,4 @@
-"""`receiver dev`: everything that somebody needs who writes handlers, in one terminal."""
+"""`receiver dev`: the server with reload and the events, in one terminal, for writing handlers."""
 
 import asyncio
 import json
@@ -81,7 +81,7 @@ def _to(url: str) -> str:
 
 
 def emulator_answers(url: str) -> bool:
-    """Tell whether an emulator runs at a local address: `/_emulator/health` is a JSON object there."""
+    """Return whether an emulator runs at a local address: `/_emulator/health` is a JSON object there."""
     health = f"{url}/_emulator/health"
     try:
         with urlopen(health, timeout=_EMULATOR_SECONDS) as answer:  # noqa: S310 - http on this machine

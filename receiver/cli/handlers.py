@@ -1,19 +1,19 @@
-"""`receiver handlers`: the group of its subcommands."""
+"""`receiver handlers`: the handlers of the code and of the store, and their switches."""
 
+import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from fnmatch import fnmatchcase
-from typing import Any
+from pathlib import Path
 
 import click
 
 from receiver.cli.common.confirm import agreed, say
 from receiver.cli.common.exit_codes import FAILED, OK
-from receiver.cli.common.filters import plan_options, store_option, text
-from receiver.cli.common.handler_code import import_router
+from receiver.cli.common.filters import complete_handler, plan_options, store_option, text, together
 from receiver.cli.common.lazy_group import CommandGroup
-from receiver.cli.common.names import complete_handler
 from receiver.cli.common.output import duration, note, quoted
 from receiver.cli.common.store import configured_store, decide, read, recording
 from receiver.cli.common.tables import NOTHING, Column, ListForm, Listing, RowWriter, form_options
@@ -24,6 +24,8 @@ from receiver.core.types import HandlerName, HandlerSwitch, WorkState
 from receiver.core.views import handler_row, waiting_items
 from receiver.core.work import HandlerReport
 from receiver.errors import ConfigurationError
+from receiver.routing import Router
+from receiver.routing.loader import load_router, watched_import
 from receiver.settings import Settings, export_env_file, load_reading_settings, load_settings
 
 
@@ -57,17 +59,13 @@ class HandlerRow:
         return waiting_items(self.report)
 
 
-def deployment_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that choose the handlers and the store."""
-    option = click.option("--handlers", type=text, metavar="MODULE:ROUTER", help="The router with your handlers.")
-    return option(store_option(command))
-
-
-def names_argument(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the names or globs of handlers as the argument `names`."""
-    return click.argument(
-        "names", metavar="NAME...", nargs=-1, required=True, type=text, shell_complete=complete_handler
-    )(command)
+deployment_options = together(
+    click.option("--handlers", type=text, metavar="MODULE:ROUTER", help="The router with your handlers."),
+    store_option,
+)
+names_argument = click.argument(
+    "names", metavar="NAME...", nargs=-1, required=True, type=text, shell_complete=complete_handler
+)
 
 
 def all_rows(settings: Settings) -> list[HandlerRow]:
@@ -310,3 +308,18 @@ def _plan(chosen: Sequence[HandlerRow]) -> Iterator[str]:
         yield f"    {row.waiting:>11,}  {escape_controls(row.name)}"
         if row.registered is False and row.waiting:
             yield "                 not in the code, so no worker skips these: bury them"
+
+
+def import_router(settings: Settings) -> Router:
+    """Import the router that the settings name, as `load_router` does. Note it if that takes longer than 5 seconds.
+
+    What the code writes to standard output meanwhile goes to standard error: a program may read the output as JSON.
+    """
+    module = settings.handlers.partition(":")[0]
+
+    def tell(where: str) -> None:
+        place = f", which is at {where}" if where else ""
+        note(f"receiver: still importing {module}{place}; Ctrl-C ends the command")
+
+    with redirect_stdout(sys.stderr), watched_import(tell):
+        return load_router(settings.handlers, folder=Path.cwd())

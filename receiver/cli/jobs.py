@@ -1,19 +1,18 @@
-"""`receiver jobs`: the group of its subcommands."""
+"""`receiver jobs`: jobs as the store knows them, and the two commands that ask the service about one."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from receiver.cli.common.confirm import say, to_its_end
 from receiver.cli.common.exit_codes import FAILED, OK
-from receiver.cli.common.filters import job_list_options, json_option, store_option, text, with_whole_job_id
+from receiver.cli.common.filters import hint, job_list_options, json_option, store_option, text, with_whole_job_id
 from receiver.cli.common.lazy_group import CommandGroup
-from receiver.cli.common.names import hint
 from receiver.cli.common.output import (
     duration,
     note,
@@ -58,6 +57,11 @@ from receiver.replay.backfill.comparing import Missing, Spool, compare, to_impor
 from receiver.service.samples import encode
 from receiver.settings import Settings, load_reading_settings, load_settings
 
+if TYPE_CHECKING:  # it loads httpx
+    from receiver.service.client import AsyncClient
+
+_STYLES = {JobState.OPEN: "cyan", JobState.FAILED: "red", JobState.CANCELLED: "yellow"}
+
 
 @click.group(cls=CommandGroup)
 def jobs() -> None:
@@ -65,9 +69,6 @@ def jobs() -> None:
 
     A check of a monitor is a job too. Only `fetch` and `cancel` call the service.
     """
-
-
-_STYLES = {JobState.OPEN: "cyan", JobState.FAILED: "red", JobState.CANCELLED: "yellow"}
 
 
 @jobs.command("list")
@@ -95,25 +96,13 @@ def _number(number: int | None) -> str:
     return NOTHING if number is None else str(number)
 
 
-def _duplicates(job: JobSummary) -> str:
-    return f"+{job.duplicates}" if job.duplicates else NOTHING
-
-
-def _failed_below(job: JobSummary) -> str | None:
-    return f"{counted(job.failed, 'page')} failed" if job.failed else None
-
-
-def _duplicates_below(job: JobSummary) -> str | None:
-    return counted(job.duplicates, "duplicate") if job.duplicates else None
-
-
 def _listing(now: datetime) -> Listing[JobSummary]:
     """Return how to list jobs; their warnings depend on the time."""
 
     def codes(job: JobSummary) -> str:
         return " ".join(one.code for one in warnings(job, now=now)) or NOTHING
 
-    def told(job: JobSummary) -> str | None:
+    def texts(job: JobSummary) -> str | None:
         return " ".join(one.text for one in warnings(job, now=now)) or None
 
     columns: tuple[Column[JobSummary], ...] = (
@@ -122,12 +111,28 @@ def _listing(now: datetime) -> Listing[JobSummary]:
         job_column(lambda job: job.job_id),
         Column("state", lambda job: job.state.value, 9, 9),
         Column("succeeded", lambda job: _number(job.good), 9, 9, right=True),
-        Column("failed", lambda job: _number(job.failed), 7, 6, rank=1, right=True, below=_failed_below),
-        Column("duplicates", _duplicates, 10, 10, rank=2, right=True, below=_duplicates_below),
+        Column(
+            "failed",
+            lambda job: _number(job.failed),
+            7,
+            6,
+            rank=1,
+            right=True,
+            below=lambda job: f"{counted(job.failed, 'page')} failed" if job.failed else None,
+        ),
+        Column(
+            "duplicates",
+            lambda job: f"+{job.duplicates}" if job.duplicates else NOTHING,
+            10,
+            10,
+            rank=2,
+            right=True,
+            below=lambda job: counted(job.duplicates, "duplicate") if job.duplicates else None,
+        ),
         Column("backfilled", lambda job: _number(job.backfilled or None), 10, 10, rank=3, right=True),
         moment_column("first", lambda job: job.first_at, rank=4),
         Column("started", lambda job: NOTHING if job.started is None else yes_or_no(job.started), 7, 7, rank=5),
-        Column("warnings", codes, 0, 12, rank=1, most=40, below=told),
+        Column("warnings", codes, 0, 12, rank=1, most=40, below=texts),
     )
     return Listing(
         "job",
@@ -149,7 +154,7 @@ def show(job_id: str, as_json: bool, store: str | None) -> None:
     settings = load_reading_settings(store=store)
 
     async def report(reports: Reports) -> tuple[JobDetail, datetime]:
-        return await _find_detail(reports, job_id), await now_of(configured_store(settings))
+        return await reports.job(await reports.resolve_job(job_id)), await now_of(configured_store(settings))
 
     detail, now = read(settings, report)
     if as_json:
@@ -157,11 +162,6 @@ def show(job_id: str, as_json: bool, store: str | None) -> None:
         return
     for line in readable(detail, now):
         write_line(line)
-
-
-async def _find_detail(reports: Reports, prefix: str) -> JobDetail:
-    """Return the one job whose id begins with the prefix, or raise UnknownJob."""
-    return await reports.job(await reports.resolve_job(prefix))
 
 
 def readable(detail: JobDetail, now: datetime) -> Iterator[str]:
@@ -176,7 +176,7 @@ def readable(detail: JobDetail, now: datetime) -> Iterator[str]:
     yield from ("", "arrived", *map(_arrival_line, detail.arrivals))
     yield from ("", "work")
     if detail.new:
-        yield f"  {detail.new:>9,}  deliveries that no worker has looked at"
+        yield f"  {detail.new:>9,}  deliveries that are not routed yet"
     yield from map(_work_line, detail.work)
     if not detail.work and not detail.new:
         yield "  no work item: no handler matched"
@@ -197,9 +197,6 @@ def _work_line(work: JobWork) -> str:
     return f"  {shown(work.handler):<40} {counts}{status}"
 
 
-T = TypeVar("T")
-
-
 @jobs.command()
 @click.argument("job_id", metavar="ID", type=text)
 @click.option(
@@ -214,9 +211,8 @@ def fetch(job_id: str, folder: Path | None, unknown: Unknown, store: str | None)
     """Ask the service for the results of a job, and store them.
 
     Results that are stored already are skipped. The others are for you to look at and to replay (`receiver replay
-    --job ID`); no worker handles them.
-    `receiver backfill` imports the same events for your handlers; after a fetch it finds none. Both commands may be
-    repeated, and compare pages by scrape id or URL.
+    --job ID`); no worker handles them. `receiver backfill` imports the same events for your handlers; after a fetch
+    it finds nothing new. Both commands may be repeated, and compare pages by scrape id or URL.
 
     With --to the documents become files. A document is a page as the service has it, the result of an extraction or
     of an agent, or a page of a check. Needs RECEIVER_API_KEY.
@@ -257,13 +253,13 @@ async def _compare(settings: Settings, job_id: str, unknown: Unknown, spool: Spo
     found = await arrived(settings, job_id, unknown, partly=False)
     async with open_client(settings) as client:
         with progress("asked for", None) as advance, _advising(found.job_id):
-            return await compare(found, _counted(events_of(client, found, unknown), advance), spool)
 
+            async def events() -> AsyncIterator[dict[str, Any]]:
+                async for event in events_of(client, found, unknown):
+                    advance(1)
+                    yield event
 
-async def _counted(events: AsyncIterator[T], advance: Callable[[int], None]) -> AsyncIterator[T]:
-    async for event in events:
-        advance(1)
-        yield event
+            return await compare(found, events(), spool)
 
 
 async def _import(settings: Settings, missing: Missing, spool: Spool) -> int:
@@ -291,7 +287,7 @@ async def _import(settings: Settings, missing: Missing, spool: Spool) -> int:
     except BaseException:
         note(
             f"stopped: {stored:,} of {counted(missing.count, 'event')} stored; "
-            "the same command goes on with the rest"
+            "the same command continues with the rest"
         )
         raise
     return stored
@@ -310,7 +306,7 @@ def _made(folder: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        with suppress(OSError):  # it has documents, or somebody else uses it
+        with suppress(OSError):  # it has documents, or another program uses it
             for one in missing:
                 one.rmdir()
 
@@ -351,9 +347,6 @@ def _advising(job_id: str) -> Iterator[None]:
         raise ReceiverError(f"job {escape_controls(job_id)}: {escape_controls(str(exc))}") from exc
 
 
-if TYPE_CHECKING:  # it loads httpx
-    from receiver.service.client import AsyncClient
-
 _CANCEL: Mapping[str, Callable[["AsyncClient", str], Awaitable[None]]] = {
     "crawl": lambda client, job_id: client.cancel_crawl(job_id),
     "batch_scrape": lambda client, job_id: client.cancel_batch(job_id),
@@ -385,7 +378,7 @@ def cancel(job_id: str, family: str | None, store: str | None) -> None:
 
 
 async def _find_to_cancel(settings: Settings, prefix: str, family: str | None) -> tuple[str, str]:
-    """Return id and family of the one job whose id begins so; by `family` if none of its events arrived."""
+    """Return id and family of the one job with this prefix; by `family` if none of its events arrived."""
     if not configured_store(settings).exists():
         if family is None:
             raise UnknownJob(f"there is no store, so add --family for job {prefix}")

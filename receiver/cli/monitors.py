@@ -1,4 +1,4 @@
-"""`receiver monitors`: the group of its subcommands."""
+"""`receiver monitors`: the monitors of the account, whose events come to this receiver."""
 
 import json
 from collections.abc import Iterator

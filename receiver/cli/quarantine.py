@@ -1,4 +1,4 @@
-"""`receiver quarantine`: the group of its subcommands."""
+"""`receiver quarantine`: requests that were authentic but refused."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""The files of a new deployment: handlers with a test, files to run it with, and every setting with its default."""
+"""`receiver new`: a new deployment, with handlers and a test, files to run it, and every setting."""
 
 from collections.abc import Iterator
 from importlib import resources
@@ -109,13 +109,12 @@ def env_example(*, postgres: bool = False) -> str:
 
 
 def _with_database(lines: list[str]) -> str:
-    """Return the lines with those of the database behind the introduction, in place of STORE."""
+    """Return the lines with those of the database after the introduction, in place of STORE."""
     store = f"# {PREFIX}STORE="
     at = next(at for at, line in enumerate(lines) if line.startswith(store))
     return "\n".join(lines[:2]) + "\n" + _POSTGRES_LINES + "\n".join(lines[2 : at - 1] + lines[at + 1 :]) + "\n"
 
 
-# FOLDED: `receiver new`: the files of a new deployment.
 @click.command()
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
 @click.option("--postgres", is_flag=True, help="For PostgreSQL: several web and worker processes, on any machines.")

@@ -16,8 +16,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from receiver.cli.common.exit_codes import FAILED, OK
-from receiver.cli.common.filters import WholeNumber, json_option, text
-from receiver.cli.common.names import completed
+from receiver.cli.common.filters import WholeNumber, completed, json_option, text
 from receiver.cli.common.output import flush, note, write_json, write_line
 from receiver.core.clock import Clock, SystemClock
 from receiver.core.envelope import read_envelope

@@ -74,7 +74,7 @@ def start_options(command: Command) -> Command:
 
 
 def _next_command(job_id: str, family: str, *, comes_here: bool) -> str:
-    """Return the command that shows the job; without events of it the receiver knows nothing of it."""
+    """Return the command that shows the job; the store knows a job only by its events."""
     if comes_here:
         return f"receiver jobs show {quoted(job_id)}, once its first event has arrived"
     return f"receiver jobs fetch {quoted(job_id)} --family {family}, once it is over"

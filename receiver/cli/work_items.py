@@ -11,6 +11,7 @@ from receiver.cli.common.confirm import agreed, carry_out, count_lines, say, say
 from receiver.cli.common.exit_codes import FAILED, OK
 from receiver.cli.common.filters import (
     WORK_ID,
+    hint,
     json_option,
     plan_options,
     store_option,
@@ -20,7 +21,6 @@ from receiver.cli.common.filters import (
     work_list_options,
 )
 from receiver.cli.common.lazy_group import CommandGroup
-from receiver.cli.common.names import hint
 from receiver.cli.common.output import (
     duration,
     note,
@@ -211,7 +211,7 @@ def act(
 
     words = filter_words(wanted)
     about = described(chosen.named, words)
-    choice = {} if wanted.limit is not None or work_ids else words  # only a filter goes on by itself
+    choice = {} if wanted.limit is not None or work_ids else words  # the same filter continues it
     changed = _carry_out(action, change, settings, chosen, about, choice, limited=wanted.limit is not None)
     left = count - changed + chosen.left_out.total()
     say(
@@ -347,8 +347,8 @@ def bury(
     """Discard work items: they become dead.
 
     They run again only after `work-items retry`. Choose them by their IDs or by filters: items that wait, that are
-    queued in their lane, that are held, and dead ones that hold their lane, which then goes on. The command shows a
-    plan first.
+    queued in their lane, that are held, and dead ones that hold their lane, which then continues. The command shows
+    a plan first.
     """
     settings = load_settings(store=store)
 

@@ -77,6 +77,9 @@ def test_listings_are_as_recorded(
 def output_of_all(capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> bytes:
     """Return what every listing writes in every form, each below a line with its name."""
     asyncio.run(fill_store())
+    code = "from receiver import Router\nrouter = Router()\nrouter.add(print, '*')\n"
+    Path("listed_handlers.py").write_text(code)
+    monkeypatch.setenv("RECEIVER_HANDLERS", "listed_handlers:router")
     parts = []
     for listing in LISTINGS:
         for form in FORMS:

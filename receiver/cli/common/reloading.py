@@ -1,4 +1,4 @@
-"""Changes of Python files, for somebody who writes a handler; and a command that runs again after each of them."""
+"""Changes of Python files while a handler is written, and a command that runs again after each change."""
 
 import asyncio
 import os

@@ -1,11 +1,10 @@
-"""The configured store, opened for reading, for a decision or for maintenance."""
+"""The configured store, opened for reading, for a recorded decision or for maintenance."""
 
 import getpass
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
-from pathlib import Path
 from typing import TypeVar
 
 from receiver.cli.common.exit_codes import FAILED, OK
@@ -30,11 +29,6 @@ def configured_store(settings: Settings) -> Store:
     return open_store(settings.store)
 
 
-def store_at(path: Path) -> Store:
-    """Return the store in a file."""
-    return open_store(f"sqlite:///{path}")
-
-
 async def now_of(store: Store) -> datetime:
     """Return the present moment for decisions about work: that of all processes which share the store."""
     async with clock_of(store) as clock:
@@ -49,14 +43,6 @@ def clock_of(store: Store) -> AbstractAsyncContextManager[Clock]:
 def open_reports(settings: Settings) -> AbstractAsyncContextManager[Reports]:
     """Open the configured store for reading. Entering raises StoreError if there is none."""
     return open_store(settings.store).reports()
-
-
-def open_maintenance(settings: Settings, tell: Tell) -> AbstractAsyncContextManager[Maintenance]:
-    """Open the configured store for pruning. Entering raises StoreError if there is none.
-
-    What it has to say about the room on the disk goes to `tell`.
-    """
-    return open_store(settings.store).maintenance(tell=tell)
 
 
 @asynccontextmanager
@@ -81,10 +67,11 @@ def read(settings: Settings, report: Callable[[Reports], Awaitable[T]]) -> T:
 
 
 def maintain(settings: Settings, maintenance: Callable[[Maintenance, Clock], Awaitable[T]], *, tell: Tell) -> T:
-    """Run one piece of maintenance by the clock of the store. `tell` is that of `open_maintenance`."""
+    """Run one piece of maintenance by the clock of the store. Remarks about the room on the disk go to `tell`."""
+    store = open_store(settings.store)
 
     async def work() -> T:
-        async with open_maintenance(settings, tell) as opened, clock_of(configured_store(settings)) as clock:
+        async with store.maintenance(tell=tell) as opened, clock_of(store) as clock:
             return await maintenance(opened, clock)
 
     return run(work(), fastest=False)
@@ -112,16 +99,15 @@ def decide_reading(settings: Settings, decision: Callable[[Reports, Controls], A
 
 
 class ActionCount:
-    """Counts for one recorded action."""
+    """The progress of one recorded action."""
 
     def __init__(self, controls: Controls, clock: Clock, number: int) -> None:
         self._controls = controls
         self._clock = clock
         self.number = number
-        """The number of the action."""
 
     async def add(self, *, seen: int, changed: int) -> None:
-        """Add to what it has looked at and changed."""
+        """Add to the numbers of items that it has checked and changed."""
         await self._controls.advance_action(self.number, seen=seen, changed=changed, now=self._clock.now())
 
 
@@ -161,7 +147,7 @@ class UnreadableEvents:
         self._reasons: list[str] = []
 
     def leaves_out(self, stored: StoredDelivery) -> bool:
-        """Tell whether the body of an event cannot be read, and count it then."""
+        """Return whether the body of an event cannot be read, and count the event in that case."""
         if not stored.unreadable:
             return False
         self.count += 1
@@ -169,7 +155,7 @@ class UnreadableEvents:
             self._reasons.append(stored.unreadable)
         return True
 
-    def tell(self) -> int:
+    def report(self) -> int:
         """Write to standard error how many were left out, and name the first. Return the exit code for that."""
         if not self.count:
             return OK

@@ -36,7 +36,7 @@ def worker_supervisors(
 
     Each worker serves its metrics on a port of its own: the first on METRICS_PORT, the next on the port after it.
     """
-    # Somebody who develops at a terminal pastes code from there; a log file has no use for it.
+    # Code can be pasted from a terminal; a log file has no use for it.
     stubs = ["--stubs"] if reload and sys.stderr is not None and sys.stderr.isatty() else []
 
     def command(worker: WorkerId, dead: Sequence[WorkerId], store_refusal_told: bool) -> Sequence[str]:

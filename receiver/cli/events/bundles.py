@@ -1,4 +1,4 @@
-"""`receiver events export`: write events to a file that `receiver events import` reads elsewhere."""
+"""`receiver events export` and `import`: a bundle of events, written here and read elsewhere."""
 
 import asyncio
 import os
@@ -78,7 +78,7 @@ def export(file: str, wanted: DeliveryFilter, redact: bool, force: bool, store: 
     note(f"exported {counted(count, 'event')}" + ("" if to_stdout else f" to {escape_controls(file)}"))
     if left_out:
         note(f"left out {counted(left_out, 'event')}: their bodies were pruned")
-    return unreadable.tell()
+    return unreadable.report()
 
 
 async def _export(
@@ -160,7 +160,6 @@ def _naming(name: str) -> Iterator[None]:
         raise ReceiverError(f"cannot write {escape_controls(name)}: {exc.strerror or exc}") from exc
 
 
-# FOLDED: `receiver events import`: store the events of a bundle that `receiver events export` wrote elsewhere.
 MAX_ITEMS = 1_000
 MAX_BYTES = 4 * 1024 * 1024
 """Events, and bytes of their bodies, that one transaction stores."""
@@ -282,7 +281,7 @@ async def _import(controls: Controls, bundle: Bundle, summary: ImportSummary, re
     except BaseException:
         note(
             f"stopped: {summary.read:,} of {counted(summary.count, 'event')} were read, "
-            f"{summary.outcomes[AppendOutcome.ACCEPTED]:,} imported; the same command goes on with the rest"
+            f"{summary.outcomes[AppendOutcome.ACCEPTED]:,} imported; the same command continues with the rest"
         )
         raise
 

@@ -1,4 +1,4 @@
-"""`receiver events list`: the stored events, one per line."""
+"""`receiver events list`, `show` and `raw`: the stored events."""
 
 import json
 import sys
@@ -10,6 +10,7 @@ import click
 
 from receiver.cli.common.filters import (
     event_list_options,
+    hint,
     json_option,
     store_option,
     text,
@@ -17,7 +18,6 @@ from receiver.cli.common.filters import (
     with_whole_job_id,
 )
 from receiver.cli.common.lazy_group import LazyGroup
-from receiver.cli.common.names import hint
 from receiver.cli.common.output import (
     force_option,
     note,
@@ -73,7 +73,7 @@ def events() -> None:
 
 
 def reported(success: bool | None) -> str:
-    """Return what the service reports about its page or job. Whether handlers succeeded is told by the state."""
+    """Return what the service reports about its page or job. Whether handlers succeeded is the state."""
     return NOTHING if success is None else "ok" if success else "error"
 
 
@@ -115,7 +115,7 @@ _COLUMNS: tuple[Column[EventRow], ...] = (
 EVENTS = Listing("event", _COLUMNS, event_summary, lambda row: _STYLES.get(row.summary.state, ""))
 
 
-_NOT_ROUTED = "new: not routed yet, no worker has looked for its handlers since it came"
+_NOT_ROUTED = "new: not routed yet; a worker chooses the handlers of a new event"
 
 
 @events.command("list")
@@ -158,7 +158,7 @@ async def _note_unindexed(reports: Reports) -> None:
 
 
 _BELOW = ("headers", "items", "unreadable", "work")
-"""Fields that have their own part below, or that the body tells."""
+"""Fields that have their own part below, or that the part of the body shows."""
 _PREVIEW_LINES = 60
 _PREVIEW_WIDTH = 160
 

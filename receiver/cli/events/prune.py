@@ -141,7 +141,7 @@ async def _carry_out(
                 if pruned.count < plan.count:
                     advance(done.count)
     except BaseException:
-        note(f"stopped: {pruned.count:,} of {plan.count:,} were deleted; the same command goes on with the rest")
+        note(f"stopped: {pruned.count:,} of {plan.count:,} were deleted; the same command continues with the rest")
         raise
     while await maintenance.reclaim(MAX_BYTES):
         await clock.sleep(_PAUSE)

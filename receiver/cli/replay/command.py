@@ -15,13 +15,12 @@ import click
 
 from receiver.cli.common.confirm import agreed, plan_lines, say
 from receiver.cli.common.exit_codes import FAILED, INTERRUPTED, OK
-from receiver.cli.common.filters import with_whole_job_id
-from receiver.cli.common.handler_code import import_router
+from receiver.cli.common.filters import hint, with_whole_job_id
 from receiver.cli.common.interrupt import ending_at_interrupt
-from receiver.cli.common.names import hint
 from receiver.cli.common.output import flush, note, terminal_width, write_line
 from receiver.cli.common.progress import progress
-from receiver.cli.common.store import configured_store, store_at
+from receiver.cli.common.store import configured_store
+from receiver.cli.handlers import import_router
 from receiver.cli.replay.request import ReplayFlags, ReplayMode, ReplayRequest, check_combination, replay_options
 from receiver.core.batches import batches
 from receiver.core.bulk import DeliveryPlan, Imported
@@ -41,6 +40,7 @@ from receiver.routing import Handler, Router
 from receiver.runtime.event_loop import run
 from receiver.runtime.logs import configure_logs
 from receiver.settings import Settings, export_env_file, load_settings
+from receiver.stores import open_store
 
 
 @click.command()
@@ -104,7 +104,7 @@ async def _replay(settings: Settings, router: Router, handlers: Sequence[Handler
             return await _replay_from(configured_store(settings), settings, router, handlers, flags)
         opened = await stack.enter_async_context(opened_bundle(flags.bundle, max_body=settings.max_body))
         code = await _replay_from(opened.store, settings, router, handlers, flags)
-        is_wrong = opened.is_damaged and not flags.reload  # the plan of --reload: it goes on with what is there
+        is_wrong = opened.is_damaged and not flags.reload  # the plan of --reload: it runs what is there
         return FAILED if code == OK and is_wrong else code
 
 
@@ -130,7 +130,7 @@ async def _replay_from(
             return FAILED
         request = ReplayRequest(settings, store, reports, router, selection, plan, flags, outer)
         code = await _carry_out(request)
-        left_out = request.unreadable.tell()
+        left_out = request.unreadable.report()
         return left_out if code == OK else code
 
 
@@ -234,7 +234,7 @@ async def _run_besides(reports: Reports, selection: Selection, counts: Mapping[s
 
 
 def _is_narrower(selection: Selection, unfinished: WorkFilter) -> bool:
-    """Tell whether events are chosen by more than that filter of their work knows."""
+    """Return whether events are chosen by more than that filter of their work knows."""
     known = DeliveryFilter(
         type=unfinished.type, job_id=unfinished.job_id, since=unfinished.since, until=unfinished.until
     )
@@ -280,7 +280,7 @@ async def opened_bundle(path: Path, *, max_body: int) -> AsyncIterator[OpenedBun
             raise NoBundle(f"{shown}: {exc}") from None
         except OSError as exc:
             raise ConfigurationError(f"cannot read {shown}: {exc.strerror}") from exc
-        store = store_at(Path(folder) / "bundle.db")
+        store = open_store(f"sqlite:///{folder}/bundle.db")
         async with store.log():
             pass  # this makes the database
         async with store.controls() as controls:

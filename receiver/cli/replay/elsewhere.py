@@ -1,4 +1,4 @@
-"""`receiver replay --enqueue`: new work items for the workers."""
+"""`receiver replay --enqueue` and `--to`: the events to the workers, or to another receiver."""
 
 import asyncio
 import random
@@ -29,7 +29,7 @@ MAX_ITEMS = 100
 
 
 class _Interrupted(ReceiverError):
-    """Somebody has stopped the command."""
+    """The command was stopped."""
 
 
 async def enqueue(request: ReplayRequest) -> int:
@@ -104,7 +104,6 @@ class _Enqueuing:
         self._place = self._reached
 
 
-# FOLDED: `receiver replay --to URL`: the stored bodies as deliveries to another receiver.
 MAX_CONCURRENT = 16
 
 

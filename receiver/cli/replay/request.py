@@ -12,8 +12,15 @@ from typing import Annotated, Any, get_type_hints
 
 import click
 
-from receiver.cli.common.filters import filter_options, json_option, plan_options, store_option, text
-from receiver.cli.common.names import complete_handler
+from receiver.cli.common.filters import (
+    complete_handler,
+    filter_options,
+    json_option,
+    plan_options,
+    store_option,
+    text,
+    together,
+)
 from receiver.cli.common.output import note
 from receiver.cli.common.store import UnreadableEvents
 from receiver.cli.send import checked_rate
@@ -197,11 +204,8 @@ def replay_options(command: Callable[[ReplayFlags], int]) -> Callable[..., int]:
     def collected(**given: Any) -> int:
         return command(ReplayFlags(**given))
 
-    decorated: Callable[..., int] = collected
     hints = get_type_hints(ReplayFlags, include_extras=True).values()
-    for add in reversed([one for hint in hints for one in getattr(hint, "__metadata__", ())]):
-        decorated = add(decorated)
-    return decorated
+    return together(*(option for hint in hints for option in getattr(hint, "__metadata__", ())))(collected)
 
 
 _COMMAND = click.command()(replay_options(lambda flags: 0))
@@ -275,4 +279,4 @@ class ReplayRequest:
             return  # --reload begins again with the next change
         rest = replace(self.flags, wanted=self.selection.wanted, after=place or self.flags.after)
         command = shlex.join(["receiver", *rest.arguments()])
-        note(f"to go on where this stopped:\n  {escape_controls(command)}")
+        note(f"to continue where this stopped:\n  {escape_controls(command)}")
