@@ -3,6 +3,7 @@
 import asyncio
 import textwrap
 from collections.abc import Callable
+from functools import partial
 
 import click
 
@@ -29,6 +30,7 @@ from receiver.signals.traces.switch import switch_on
 from receiver.stores import open_store
 from receiver.web.listening import bind
 
+_NO_WORKER = "none runs now; `receiver serve` starts one, and so does `receiver work`"
 _RECENT = 100
 _LEAST_PROBE = 64 * 1024
 """Also if nothing has arrived yet. Most pages are shorter, and a disk without this room is about to be full."""
@@ -47,7 +49,7 @@ def check(as_json: bool, **flags: object) -> int:
     migrate one of an older version. The exit code is 0 if there is no error, 2 for an error in the settings or
     handlers, and 3 for an error of the store. With --json each part is an object, and so is each note.
     """
-    report = _report_as_json if as_json else _report
+    report = partial(_report, as_json)
     settings = load_settings(**flags)
     addresses = _result(report, "settings", lambda: _check_addresses(settings))
     codes = [
@@ -81,7 +83,10 @@ def check(as_json: bool, **flags: object) -> int:
     return max(codes)
 
 
-def _report(part: str, text: str, code: int) -> None:
+def _report(as_json: bool, part: str, text: str, code: int) -> None:
+    if as_json:
+        write_json({"part": part, "ok": code == OK, "exit_code": code, "text": text})
+        return
     line = f"{part:<9} {text if code == OK else f'WRONG: {text}'}"
     width = terminal_width()
     click.echo(line if width is None else wrapped(line, width))
@@ -90,10 +95,6 @@ def _report(part: str, text: str, code: int) -> None:
 def wrapped(line: str, width: int) -> str:
     """Return a line as lines for a terminal of this width, with the text in one column. No word is broken."""
     return textwrap.fill(line, width, subsequent_indent=" " * 10, break_long_words=False, break_on_hyphens=False)
-
-
-def _report_as_json(part: str, text: str, code: int) -> None:
-    write_json({"part": part, "ok": code == OK, "exit_code": code, "text": text})
 
 
 def _result(report: Callable[[str, str, int], None], part: str, check_part: Callable[[], str]) -> int:
@@ -208,9 +209,6 @@ async def _check_workers(store: Store) -> str:
     ]
     first = f"{len(alive)} {'runs' if len(alive) == 1 else 'run'}: {shown}" if alive else _NO_WORKER
     return "; ".join([first, *late])
-
-
-_NO_WORKER = "none runs now; `receiver serve` starts one, and so does `receiver work`"
 
 
 async def _check_search(settings: Settings) -> str:

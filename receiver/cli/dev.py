@@ -51,9 +51,11 @@ def emulator_url(settings: Settings) -> str:
 
 def introduction(settings: Settings, address: str, *, emulator: str | None) -> str:
     """Return what to do next: send an event, use the emulator that runs, let the service reach this machine."""
+    default = {name: field.default for name, field in Settings.model_fields.items()}
+    is_default = address + settings.path == f"http://{default['host']}:{default['port']}{default['path']}"
     lines = [
         f"deliveries  {address}{settings.path}",
-        f"try it      receiver send crawl --pages 5{_to(address + settings.path)}",
+        f"try it      receiver send crawl --pages 5{'' if is_default else f' --to {address}{settings.path}'}",
         "            in another terminal, with the same secret",
         "reload      save a Python file of this folder, and the worker restarts",
     ]
@@ -72,12 +74,6 @@ def introduction(settings: Settings, address: str, *, emulator: str | None) -> s
             f"            The webhook of your jobs is that address with {settings.path}",
         ]
     return "\n".join(["", *(f"  {line}" for line in lines), ""])
-
-
-def _to(url: str) -> str:
-    """Return the flag of `receiver send` for an address that is not that of the default settings."""
-    default = {name: field.default for name, field in Settings.model_fields.items()}
-    return "" if url == f"http://{default['host']}:{default['port']}{default['path']}" else f" --to {url}"
 
 
 def emulator_answers(url: str) -> bool:

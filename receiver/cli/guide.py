@@ -88,7 +88,8 @@ _WIDTH = 76
 
 def command_table() -> str:
     """Return a table of all commands, with the subcommands of a group below it: name and summary."""
-    return table(("command", "what it does"), [(f"`{one.command_path}`", _summary(one)) for one in _contexts()])
+    summaries = ((one, (one.command.help or "").partition("\n\n")[0]) for one in _contexts())
+    return table(("command", "what it does"), [(f"`{one.command_path}`", summary) for one, summary in summaries])
 
 
 def all_help() -> str:
@@ -99,10 +100,6 @@ def all_help() -> str:
 def exit_code_table() -> str:
     """Return a table of the exit codes of all commands."""
     return table(("exit code", "meaning"), [(f"`{code}`", meaning) for code, meaning in MEANINGS.items()])
-
-
-def _summary(context: click.Context) -> str:
-    return (context.command.help or "").partition("\n\n")[0]
 
 
 def _contexts() -> Iterator[click.Context]:

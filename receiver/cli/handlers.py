@@ -4,7 +4,6 @@ import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from receiver.cli.common.filters import complete_handler, plan_options, store_op
 from receiver.cli.common.lazy_group import CommandGroup
 from receiver.cli.common.output import duration, note, quoted
 from receiver.cli.common.store import configured_store, decide, read, recording
-from receiver.cli.common.tables import NOTHING, Column, ListForm, Listing, RowWriter, form_options
+from receiver.cli.common.tables import NOTHING, Column, ListForm, Listing, form_options
 from receiver.core.clock import local_time
 from receiver.core.ports.store import Controls
 from receiver.core.text import counted, did_you_mean, escape_controls, resembling
@@ -50,12 +49,12 @@ class HandlerRow:
 
     @property
     def name(self) -> HandlerName:
-        """Return its name."""
+        """Its name."""
         return self.report.name
 
     @property
     def waiting(self) -> int:
-        """Return how many of its work items have not started."""
+        """How many of its work items have not started."""
         return waiting_items(self.report)
 
 
@@ -147,9 +146,7 @@ def list_(form: ListForm, **flags: str | None) -> None:
     listing = _HANDLERS
     if not form.columns and not any(row.report.schedule for row in rows):  # most have none, and it is a wide column
         listing = replace(listing, columns=[one for one in _COLUMNS if one.title != _NEXT_RUN])
-    writer = RowWriter(listing, form)
-    writer.write(rows)
-    writer.end()
+    listing.write_all(rows, form)
     if form.as_json:
         return
     for row in rows:
@@ -157,10 +154,6 @@ def list_(form: ListForm, **flags: str | None) -> None:
             note(left_waiting(row.name, row.waiting))
     if not rows:
         note("no handler is in the code or in the store")
-
-
-def _latency(latency: timedelta | None) -> str:
-    return NOTHING if latency is None else duration(latency)
 
 
 def _count(state: WorkState) -> Callable[[HandlerRow], str]:
@@ -182,7 +175,15 @@ _COLUMNS: tuple[Column[HandlerRow], ...] = (
     Column("done", _count(WorkState.DONE), 9, 4, most=9, right=True),
     Column("dead", _count(WorkState.DEAD), 8, 4, most=8, right=True),
     Column("skipped", _count(WorkState.SKIPPED), 8, 7, rank=4, right=True),
-    Column("median", lambda row: _latency(row.report.latency), 10, 6, most=12, rank=2, right=True),
+    Column(
+        "median",
+        lambda row: NOTHING if row.report.latency is None else duration(row.report.latency),
+        10,
+        6,
+        most=12,
+        rank=2,
+        right=True,
+    ),
     Column(
         _NEXT_RUN,
         lambda row: _next_run(row) or NOTHING,
@@ -241,11 +242,8 @@ def _effect(row: HandlerRow, to: HandlerSwitch) -> str:
         case HandlerSwitch.DISABLED:
             return f"{verb} disabled: its waiting and new work is skipped"
         case HandlerSwitch.ON:
-            return f"{verb} on{_can_run(row)}{_stays_skipped(row)}"
-
-
-def _can_run(row: HandlerRow) -> str:
-    return f"; {counted(row.waiting, 'item')} can run" if row.waiting else ""
+            now = f"; {counted(row.waiting, 'item')} can run" if row.waiting else ""
+            return f"{verb} on{now}{_stays_skipped(row)}"
 
 
 def _stays_skipped(row: HandlerRow) -> str:

@@ -1,7 +1,7 @@
 """`receiver jobs`: jobs as the store knows them, and the two commands that ask the service about one."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from receiver.cli.common.confirm import say, to_its_end
+from receiver.cli.common.confirm import say
 from receiver.cli.common.exit_codes import FAILED, OK
 from receiver.cli.common.filters import hint, job_list_options, json_option, store_option, text, with_whole_job_id
 from receiver.cli.common.lazy_group import CommandGroup
@@ -30,30 +30,22 @@ from receiver.cli.common.service import (
     ask,
     events_of,
     family_option,
+    import_missing,
     open_client,
     resolve,
     unknown_options,
     whole_job_id,
 )
-from receiver.cli.common.store import (
-    clock_of,
-    configured_store,
-    now_of,
-    open_controls,
-    open_reports,
-    read,
-    recording,
-)
+from receiver.cli.common.store import configured_store, now_of, open_reports, read
 from receiver.cli.common.tables import NOTHING, Column, ListForm, Listing, form_options, job_column, moment_column
-from receiver.core.bulk import Imported
 from receiver.core.clock import SystemClock, local_time
 from receiver.core.jobs import JobArrivals, JobDetail, JobFilter, JobState, JobSummary, JobWork, warnings
 from receiver.core.ports.reports import Reports
 from receiver.core.text import counted, escape_controls
-from receiver.core.types import AppendOutcome, HandlerSwitch, Origin
+from receiver.core.types import HandlerSwitch, Origin
 from receiver.core.views import job_detail, job_summary, job_work_counts
 from receiver.errors import ConfigurationError, NotComparable, ReceiverError, ServiceError, UnknownJob
-from receiver.replay.backfill.comparing import Missing, Spool, compare, to_import
+from receiver.replay.backfill.comparing import Missing, Spool, compare
 from receiver.service.samples import encode
 from receiver.settings import Settings, load_reading_settings, load_settings
 
@@ -236,7 +228,12 @@ def _into_store(settings: Settings, job_id: str, unknown: Unknown) -> int:
         except KeyboardInterrupt:
             note("stopped: nothing was changed")
             raise
-        stored = asyncio.run(_import(settings, missing, spool)) if missing.count else 0
+        about, stored = f"results of job {missing.job_id}", 0
+        if missing.count:
+            importing = import_missing(
+                settings, [missing], spool, verb="fetch", about=about, done="stored", origin=Origin.IMPORT
+            )
+            stored = asyncio.run(importing).total()
     say(
         f"{counted(missing.produced, 'event')} of job {escape_controls(missing.job_id)}: "
         f"{stored:,} new and stored, {missing.produced - stored - missing.unclear:,} stored before"
@@ -260,37 +257,6 @@ async def _compare(settings: Settings, job_id: str, unknown: Unknown, spool: Spo
                     yield event
 
             return await compare(found, events(), spool)
-
-
-async def _import(settings: Settings, missing: Missing, spool: Spool) -> int:
-    """Store the missing events; return how many. A stop lets the batch at hand finish."""
-    stored = 0
-
-    async def step(part: Sequence[Imported]) -> None:
-        nonlocal stored
-        new = list(await controls.import_deliveries(part)).count(AppendOutcome.ACCEPTED)
-        stored += new
-        await recorded.add(seen=len(part), changed=new)
-
-    about, store = f"results of job {missing.job_id}", configured_store(settings)
-    try:
-        async with (
-            open_controls(settings, create=True) as controls,
-            open_reports(settings) as reports,
-            clock_of(store) as clock,
-            recording(controls, store, "fetch", about, planned=missing.count) as recorded,
-        ):
-            with progress("stored", missing.count) as advance:
-                async for part in to_import(missing, spool, reports, clock, origin=Origin.IMPORT):
-                    await to_its_end(step(part))
-                    advance(len(part))
-    except BaseException:
-        note(
-            f"stopped: {stored:,} of {counted(missing.count, 'event')} stored; "
-            "the same command continues with the rest"
-        )
-        raise
-    return stored
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
@@ -21,20 +20,15 @@ from receiver.cli.common.service_fields import (
     require_argument,
     write_estimate,
 )
-from receiver.cli.common.tables import (
-    NOTHING,
-    Column,
-    ListForm,
-    Listing,
-    RowWriter,
-    form_options,
-    moment_column,
-    only_newest,
-)
+from receiver.cli.common.tables import NOTHING, Column, ListForm, Listing, form_options, moment_column, only_newest
 from receiver.core.clock import iso
 from receiver.core.text import counted, escape_controls
 from receiver.errors import UnexpectedAnswer
 from receiver.settings import load_settings
+
+if TYPE_CHECKING:  # the models take long to load, and the client loads httpx
+    from receiver.service.client import AsyncClient
+    from receiver.service.responses import Monitor
 
 
 @click.group(cls=CommandGroup)
@@ -45,10 +39,6 @@ def monitors() -> None:
     """
 
 
-if TYPE_CHECKING:  # the models take long to load, and the client loads httpx
-    from receiver.service.client import AsyncClient
-    from receiver.service.responses import Monitor
-
 SCAN_LIMIT = 100
 
 
@@ -58,11 +48,9 @@ SCAN_LIMIT = 100
 def list_(limit: int | None, form: ListForm) -> None:
     """List monitors, the newest first."""
     most = form.most(limit)
-    writer = RowWriter(_MONITORS, form)
     found = ask(load_settings(), lambda client: _read(client, most if limit or most is None else most + 1))
     shown = found[:most]
-    writer.write(shown)
-    writer.end()
+    _MONITORS.write_all(shown, form)
     if not found and not form.as_json:
         note("the account has no monitor")
     if len(found) > len(shown):
@@ -94,21 +82,13 @@ def _fields(one: "Monitor") -> dict[str, Any]:
     }
 
 
-def _next_run(one: "Monitor") -> datetime | None:
-    return one.next_run_at
-
-
-def _last_run(one: "Monitor") -> datetime | None:
-    return one.last_run_at
-
-
 _MONITORS: "Listing[Monitor]" = Listing(
     "monitor",
     (
         Column("id", lambda one: one.id or NOTHING, 36, 36),
         Column("status", lambda one: one.status or NOTHING, 8, 6, most=12),
-        moment_column("next", _next_run),
-        moment_column("last", _last_run, rank=2),
+        moment_column("next", lambda one: one.next_run_at),
+        moment_column("last", lambda one: one.last_run_at, rank=2),
         Column("name", lambda one: one.name or NOTHING, 0, 12, most=40),
     ),
     _fields,
@@ -233,10 +213,6 @@ def pause(monitor_id: str, as_json: bool) -> None:
 def resume(monitor_id: str, as_json: bool) -> None:
     """Let a paused monitor run again by its schedule."""
     set_status(monitor_id, "active", as_json=as_json)
-
-
-if TYPE_CHECKING:  # it loads the models
-    from receiver.service.responses import Monitor
 
 
 @monitors.command()

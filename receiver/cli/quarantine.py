@@ -53,16 +53,20 @@ def list_(form: ListForm, store: str | None, kind: str | None, **wanted: Any) ->
     )
 
 
-def _short_key(row: QuarantinedSummary) -> str:
-    return NOTHING if row.key is None else short_id(row.key)
-
-
 _COLUMNS: tuple[Column[QuarantinedSummary], ...] = (
     Column("id", lambda row: str(row.id), 7, 3, most=12),
     moment_column("received", lambda row: row.received_at),
     Column("kind", lambda row: row.reason, 10, 10),
     Column("size", lambda row: str(row.size), 9, 9, right=True),
-    Column("delivery_id", lambda row: row.key or NOTHING, 36, 8, most=15, rank=1, in_table=_short_key),
+    Column(
+        "delivery_id",
+        lambda row: row.key or NOTHING,
+        36,
+        8,
+        most=15,
+        rank=1,
+        in_table=lambda row: NOTHING if row.key is None else short_id(row.key),
+    ),
     Column("detail", lambda row: row.detail, 0, 16, most=60),
 )
 _REQUESTS = Listing("request in quarantine", _COLUMNS, quarantined_summary, lambda _: "")

@@ -1,6 +1,5 @@
 """`receiver work-items`: look at work items, run them again, or discard them."""
 
-import textwrap
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -87,10 +86,6 @@ def list_(wanted: WorkFilter, form: ListForm, store: str | None) -> None:
     read(load_reading_settings(store=store), report)
 
 
-def _why(item: WorkSummary) -> str:
-    return explanation(item) or NOTHING
-
-
 _COLUMNS: tuple[Column[WorkSummary], ...] = (
     Column("id", lambda item: str(item.id), 9, 4, most=12),
     moment_column("received", lambda item: item.received_at),
@@ -101,7 +96,7 @@ _COLUMNS: tuple[Column[WorkSummary], ...] = (
     Column("state", lambda item: item.state.value, 7, 7),
     Column("attempts", lambda item: str(item.attempts), 8, 8, rank=2, right=True),
     moment_column("due", lambda item: item.due_at, rank=4),
-    Column("why", _why, 0, 54, rank=1, most=60, below=explanation),
+    Column("why", lambda item: explanation(item) or NOTHING, 0, 54, rank=1, most=60, below=explanation),
 )
 _WORK_ITEMS = Listing("work item", _COLUMNS, work_summary, lambda item: _STYLES.get(item.state, ""))
 _BELOW = " " * 7
@@ -193,10 +188,13 @@ def act(
 ) -> int:
     """Show the plan, ask, make the change and say what was changed; return the exit code."""
     _check_choice(action, work_ids, wanted)
-    chosen = read(
-        settings,
-        lambda reports: choose_named(reports, action, work_ids) if work_ids else _matching(reports, action, wanted),
-    )
+
+    async def choose(reports: Reports) -> ChosenWork:
+        if work_ids:
+            return await choose_named(reports, action, work_ids)
+        return await choose_matching(reports, action, await with_whole_job_id(reports, wanted))
+
+    chosen = read(settings, choose)
     count = chosen.plan.count
     if not count:
         note(_nothing(action, chosen))
@@ -257,10 +255,6 @@ def _check_choice(action: WorkAction, work_ids: Sequence[int], wanted: WorkFilte
             f"choose the work items to {action.verb}: give their IDs, or at least one filter "
             "(--handler '*' chooses all)"
         )
-
-
-async def _matching(reports: Reports, action: WorkAction, wanted: WorkFilter) -> ChosenWork:
-    return await choose_matching(reports, action, await with_whole_job_id(reports, wanted))
 
 
 def _example(item: WorkSummary) -> str:
@@ -375,20 +369,14 @@ def states(as_mermaid: bool) -> None:
     widths = [max(map(len, column)) for column in zip(head, *(cells for cells, _ in moves), strict=True)]
     write_line(_joined(head, widths) + "meaning")
     for cells, meaning in moves:
-        for line in _lines(_joined(cells, widths), meaning, width):
+        row = _joined(cells, widths)
+        is_narrow = width is not None and width < len(row) + _NARROW
+        for line in wrapped(
+            "" if is_narrow else row, row + meaning if is_narrow else meaning, width, below=is_narrow * "  "
+        ):
             write_line(line)
 
 
 def _joined(cells: Sequence[str], widths: Sequence[int]) -> str:
     """Return the cells of a row as columns with a gap after each of them."""
     return "".join(f"{cell:<{width}}" + " " * GAP for cell, width in zip(cells, widths, strict=True))
-
-
-def _lines(row: str, meaning: str, width: int | None) -> list[str]:
-    """Return a row with its meaning, on lines of this width; None is a pipe, which has one line for each row."""
-    if width is None:
-        return [row + meaning]
-    if width < len(row) + _NARROW:
-        below = textwrap.wrap(meaning, width, initial_indent="  ", subsequent_indent="  ")
-        return [*textwrap.wrap(row.rstrip(), width, subsequent_indent="  "), *below]
-    return textwrap.wrap(meaning, width, initial_indent=row, subsequent_indent=" " * len(row))

@@ -183,11 +183,7 @@ def _handlers(explanation: str) -> Option:
 
 
 text_option = click.option(
-    "--text",
-    "words",
-    type=_query,
-    metavar="WORDS",
-    help="Only events with these words in URL, title or error.",
+    "--text", "words", type=_query, metavar="WORDS", help="Only events with these words in URL, title or error."
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON object per line.")
 store_option = click.option(

@@ -5,6 +5,7 @@ import functools
 import re
 import sys
 import uuid
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -14,11 +15,15 @@ from urllib.parse import urlsplit
 
 import click
 
+from receiver.cli.common.confirm import to_its_end
 from receiver.cli.common.filters import text, together
 from receiver.cli.common.output import note
-from receiver.cli.common.store import configured_store, open_reports
+from receiver.cli.common.progress import progress
+from receiver.cli.common.store import clock_of, configured_store, open_controls, open_reports, recording
+from receiver.core.bulk import Imported
 from receiver.core.ports.reports import Reports
-from receiver.core.text import escape_controls, plain_reason
+from receiver.core.text import counted, escape_controls, plain_reason
+from receiver.core.types import AppendOutcome, Origin
 from receiver.errors import (
     AmbiguousJob,
     ReceiverError,
@@ -28,7 +33,7 @@ from receiver.errors import (
     UnexpectedAnswer,
     UnknownJob,
 )
-from receiver.replay.backfill.comparing import Delivered, delivered
+from receiver.replay.backfill.comparing import Delivered, Missing, Spool, delivered, to_import
 from receiver.service.samples import FAMILY_ALIASES
 from receiver.settings import Settings
 from receiver.signals.traces.switch import switch_on
@@ -258,3 +263,43 @@ def events_of(client: "AsyncClient", found: Delivered, unknown: Unknown) -> Asyn
 
     family = found.family or unknown.family or ""
     return produced(client, Asked(found.job_id, family, found.monitor_id or unknown.monitor_id))
+
+
+async def import_missing(
+    settings: Settings,
+    lacking: Sequence[Missing],
+    spool: Spool,
+    *,
+    verb: str,
+    about: str,
+    done: str,
+    origin: Origin,
+) -> Counter[str]:
+    """Store the missing events of jobs; return how many by job. A stop lets the batch at hand finish."""
+    imported: Counter[str] = Counter()
+    count, store = sum(one.count for one in lacking), configured_store(settings)
+
+    async def step(job_id: str, part: Sequence[Imported]) -> None:
+        new = list(await controls.import_deliveries(part)).count(AppendOutcome.ACCEPTED)
+        imported[job_id] += new
+        await recorded.add(seen=len(part), changed=new)
+
+    try:
+        async with (
+            open_controls(settings, create=True) as controls,
+            open_reports(settings) as reports,
+            clock_of(store) as clock,
+            recording(controls, store, verb, about, planned=count) as recorded,
+        ):
+            with progress(done, count) as advance:
+                for one in lacking:
+                    async for part in to_import(one, spool, reports, clock, origin=origin):
+                        await to_its_end(step(one.job_id, part))
+                        advance(len(part))
+    except BaseException:
+        note(
+            f"stopped: {imported.total():,} of {counted(count, 'event')} {done}; "
+            "the same command continues with the rest"
+        )
+        raise
+    return imported

@@ -148,12 +148,7 @@ def serve_on(
     app = Receiver(settings, worker_lives=worker_lives, log=_log_of(writer, settings))
     return run(
         serve_until_stopped(
-            app,
-            settings,
-            listener,
-            supervisors=supervisors,
-            beside=all_beside(supervisors),
-            later=ballast,
+            app, settings, listener, supervisors=supervisors, beside=all_beside(supervisors), later=ballast
         )
     )
 

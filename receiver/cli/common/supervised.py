@@ -48,11 +48,7 @@ def worker_supervisors(
         port = settings.metrics_port and settings.metrics_port + number
         return Supervisor(
             Succession(command, new_worker_id, store_refused=STORE_UNREACHABLE),
-            {
-                **environment(flags),
-                f"{PREFIX}METRICS_PORT": str(port),
-                **(NO_BYTECODE if reload else {}),
-            },
+            {**environment(flags), f"{PREFIX}METRICS_PORT": str(port), **(NO_BYTECODE if reload else {})},
             SystemClock(),
             grace=settings.grace + MARGIN,
             refused=WRONG_USE,

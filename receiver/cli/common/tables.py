@@ -79,12 +79,7 @@ def moment_column(title: str, moment: Callable[[Row], datetime | None], rank: in
         return NOTHING if when is None else write(when)
 
     return Column(
-        title,
-        lambda row: shown(row, local_time),
-        25,
-        14,
-        rank=rank,
-        in_table=lambda row: shown(row, short_moment),
+        title, lambda row: shown(row, local_time), 25, 14, rank=rank, in_table=lambda row: shown(row, short_moment)
     )
 
 
@@ -298,6 +293,12 @@ class Listing(Generic[Row]):
         elif not total and not form.as_json:
             note(f"no {self.noun} matched{await hint(wanted) if hint else ''}")
         return total
+
+    def write_all(self, rows: Sequence[Row], form: ListForm) -> None:
+        """Write rows that are in memory."""
+        writer = RowWriter(self, form)
+        writer.write(rows)
+        writer.end()
 
     def chosen(self, names: Sequence[str]) -> Sequence[Column[Row]]:
         """Return the columns with these titles in this order, all of them if there are no names.

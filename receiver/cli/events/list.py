@@ -77,10 +77,6 @@ def reported(success: bool | None) -> str:
     return NOTHING if success is None else "ok" if success else "error"
 
 
-def _error_reported(row: EventRow) -> str | None:
-    return "the service reported an error" if row.summary.success is False else None
-
-
 def _subject(row: EventRow) -> str:
     return row.subject.text or ("(pruned)" if not row.summary.has_body else NOTHING)
 
@@ -99,7 +95,14 @@ _COLUMNS: tuple[Column[EventRow], ...] = (
     Column("id", lambda row: row.summary.key, 36, 8, most=15, in_table=lambda row: short_id(row.summary.key)),
     job_column(lambda row: row.summary.job_id, rank=3),
     Column("state", lambda row: row.summary.state.value, 7, 7),
-    Column("reported", lambda row: reported(row.summary.success), 8, 8, rank=1, below=_error_reported),
+    Column(
+        "reported",
+        lambda row: reported(row.summary.success),
+        8,
+        8,
+        rank=1,
+        below=lambda row: "the service reported an error" if row.summary.success is False else None,
+    ),
     Column(
         "duplicates",
         lambda row: f"+{row.summary.duplicates}" if row.summary.duplicates else NOTHING,
@@ -222,17 +225,13 @@ def _preview(detail: DeliveryDetail, width: int | None) -> list[str]:
         return [f"  pruned; it had {detail.summary.size} bytes"]
     lines = _indented(detail.body).splitlines()
     whole = ["  " + escape_controls(line) for line in lines[:_PREVIEW_LINES]]
-    preview = [_cut(line, width) for line in whole]
+    short = [shortened(line, _PREVIEW_WIDTH) for line in whole]
+    preview = [line if width is None or cells(line) <= width else cut(line, width) for line in short]
     if len(lines) > _PREVIEW_LINES or preview != whole:
         preview.append(
             f"  … cut; `receiver events raw {detail.summary.key} > FILE` writes all {len(detail.body)} bytes"
         )
     return preview
-
-
-def _cut(line: str, width: int | None) -> str:
-    line = shortened(line, _PREVIEW_WIDTH)
-    return line if width is None or cells(line) <= width else cut(line, width)
 
 
 def _indented(body: bytes) -> str:

@@ -126,8 +126,9 @@ async def _replay_from(
             await show_plan(plan, reports, selection, flags)
         if flags.dry_run:
             return OK
-        if not flags.planned and not _agreed(flags):
-            return FAILED
+        with ending_at_interrupt():
+            if not flags.planned and not agreed(flags.mode.value[1], yes=flags.yes):
+                return FAILED
         request = ReplayRequest(settings, store, reports, router, selection, plan, flags, outer)
         code = await _carry_out(request)
         left_out = request.unreadable.report()
@@ -140,11 +141,6 @@ async def _selection(reports: Reports, handlers: Sequence[Handler], flags: Repla
         wanted = replace(wanted, handler=tuple(flags.handler_globs))
     where = None if flags.where is None else flags.where.holds
     return Selection(wanted, handlers, where, flags.by_job, flags.after)
-
-
-def _agreed(flags: ReplayFlags) -> bool:
-    with ending_at_interrupt():
-        return agreed(flags.mode.value[1], yes=flags.yes)
 
 
 async def _carry_out(request: ReplayRequest) -> int:
@@ -215,12 +211,7 @@ async def _run_besides(reports: Reports, selection: Selection, counts: Mapping[s
     if not handlers or wanted.state in (DeliveryState.DEAD, DeliveryState.DONE):  # those have no such work
         return ()
     unfinished = WorkFilter(
-        type=wanted.type,
-        job_id=wanted.job_id,
-        since=wanted.since,
-        until=wanted.until,
-        handler=handlers,
-        among=OPEN,
+        type=wanted.type, job_id=wanted.job_id, since=wanted.since, until=wanted.until, handler=handlers, among=OPEN
     )
     count = (await reports.work_plan(unfinished)).count
     if not count:
@@ -286,7 +277,7 @@ async def opened_bundle(path: Path, *, max_body: int) -> AsyncIterator[OpenedBun
         async with store.controls() as controls:
             with progress("reading", bundle.header.count) as advance:
                 undamaged = _Undamaged(bundle, shown)
-                for batch in batches(undamaged, MAX_ITEMS, MAX_BYTES, _size_of):
+                for batch in batches(undamaged, MAX_ITEMS, MAX_BYTES, lambda one: len(one.delivery.body)):
                     await controls.import_deliveries(batch)
                     advance(len(batch))
         yield OpenedBundle(store, is_damaged=undamaged.damaged > 0)
@@ -309,7 +300,3 @@ class _Undamaged:
                 note(f"{self._shown}, line {entry.line}: {escape_controls(entry.reason)}")
         if self.damaged:
             note(f"{counted(self.damaged, 'damaged place')}; the other events are replayed")
-
-
-def _size_of(one: Imported) -> int:
-    return len(one.delivery.body)

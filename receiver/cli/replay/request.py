@@ -88,9 +88,7 @@ class ReplayFlags:
         Path | None, click.argument("bundle", metavar="[BUNDLE]", required=False, type=_existing_file)
     ]
     wanted: Annotated[
-        DeliveryFilter,
-        filter_options,
-        _flag("--failed", "Only failed or dead work, for the handlers that failed."),
+        DeliveryFilter, filter_options, _flag("--failed", "Only failed or dead work, for the handlers that failed.")
     ]
     handler_globs: Annotated[
         tuple[str, ...],

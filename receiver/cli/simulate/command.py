@@ -89,79 +89,98 @@ def latency(written: str) -> object:
     return {"p50": median, "p99": high} if separator else written
 
 
-def pauses(written: str) -> list[str]:
-    """Accept durations separated by commas."""
-    return [part.strip() for part in written.split(",")]
-
-
-_FLAGS = {
-    "seed": ("seed", "--seed"),
-    "at": ("arrivals.at", "--at"),
-    "rate": ("arrivals.rate", "--rate"),
-    "duration": ("arrivals.duration", "--duration"),
-    "poisson": ("arrivals.poisson", "--poisson"),
-    "jobs": ("arrivals.jobs", "--job"),
-    "latency": ("endpoint.latency", "--latency"),
-    "error_rate": ("endpoint.error_rate", "--error-rate"),
-    "capacity": ("endpoint.capacity", "--capacity"),
-    "outages": ("outage", "--outage"),
-    "timeout": ("sender.timeout", "--timeout"),
-    "pauses": ("sender.pauses", "--pauses"),
-    "duplicates": ("faults.duplicates", "--duplicates"),
-    "reordered": ("faults.reordered", "--reordered"),
-    "forged": ("faults.forged", "--forged"),
-    "truncated": ("faults.truncated", "--truncated"),
-    "slow": ("faults.slow", "--slow"),
-}
+_FLAGS: dict[str, tuple[str, str]] = {}
 """The key in a scenario file, and the flag, of each argument."""
 
-ARRIVALS = (
-    click.option(
-        "--at", multiple=True, metavar="TIME", help="Create a delivery at this time, such as 90s or 1h30m."
-    ),
-    click.option(
-        "--rate", type=rate, metavar="N/s", help="Create deliveries evenly, such as 5/s, 300/min or 10/h."
-    ),
-    click.option("--duration", metavar="TIME", help="How long the rate lasts.  [default: 1h]"),
-    click.option("--poisson/--even", default=None, help="Space the deliveries of --rate at random, or evenly."),
-    click.option(
-        "--job",
-        "jobs",
-        multiple=True,
-        type=job,
-        metavar="FAMILY:PAGES",
-        help="Create the deliveries of a job, such as crawl:200, crawl:200@10m or crawl:200@10m:2/s.",
-    ),
-    click.option("--seed", type=int, metavar="N", help="Seed of all random values.  [default: 0]"),
-)
-ENDPOINT = (
-    click.option(
-        "--latency",
-        type=latency,
-        metavar="TIME",
-        help="How long the endpoint works on a request, such as 200ms, or 200ms..12s for p50..p99.",
-    ),
-    click.option(
-        "--error-rate", type=float, metavar="SHARE", help="Share of requests that the endpoint answers with 500."
-    ),
-    click.option(
-        "--capacity", type=int, metavar="N", help="Requests that the endpoint works on at once; others wait."
-    ),
-)
+
+def _flag(key: str, flag: str, *, name: str = "", **more: Any) -> Option:
+    """Return the option for a key of a scenario file."""
+    first = flag.partition("/")[0]
+    name = name or first.strip("-").replace("-", "_")
+    _FLAGS[name] = (key, first)
+    return click.option(flag, name, **more)
+
+
 OUTAGES = (
-    click.option(
+    _flag(
+        "outage",
         "--outage",
-        "outages",
+        name="outages",
         multiple=True,
         type=outage,
         metavar="FROM..TO[:KIND]",
         help="An outage, such as 10m..32m, 10m..32m:hang or 10m..32m:status=503.",
     ),
 )
+ARRIVALS = (
+    _flag(
+        "arrivals.at",
+        "--at",
+        multiple=True,
+        metavar="TIME",
+        help="Create a delivery at this time, such as 90s or 1h30m.",
+    ),
+    _flag(
+        "arrivals.rate",
+        "--rate",
+        type=rate,
+        metavar="N/s",
+        help="Create deliveries evenly, such as 5/s, 300/min or 10/h.",
+    ),
+    _flag("arrivals.duration", "--duration", metavar="TIME", help="How long the rate lasts.  [default: 1h]"),
+    _flag(
+        "arrivals.poisson",
+        "--poisson/--even",
+        default=None,
+        help="Space the deliveries of --rate at random, or evenly.",
+    ),
+    _flag(
+        "arrivals.jobs",
+        "--job",
+        name="jobs",
+        multiple=True,
+        type=job,
+        metavar="FAMILY:PAGES",
+        help="Create the deliveries of a job, such as crawl:200, crawl:200@10m or crawl:200@10m:2/s.",
+    ),
+    _flag("seed", "--seed", type=int, metavar="N", help="Seed of all random values.  [default: 0]"),
+)
+ENDPOINT = (
+    _flag(
+        "endpoint.latency",
+        "--latency",
+        type=latency,
+        metavar="TIME",
+        help="How long the endpoint works on a request, such as 200ms, or 200ms..12s for p50..p99.",
+    ),
+    _flag(
+        "endpoint.error_rate",
+        "--error-rate",
+        type=float,
+        metavar="SHARE",
+        help="Share of requests that the endpoint answers with 500.",
+    ),
+    _flag(
+        "endpoint.capacity",
+        "--capacity",
+        type=int,
+        metavar="N",
+        help="Requests that the endpoint works on at once; others wait.",
+    ),
+)
 SENDER = (
-    click.option("--timeout", metavar="TIME", help="How long the service waits for an answer.  [default: 10s]"),
-    click.option(
-        "--pauses", type=pauses, metavar="TIMES", help="Retry delays of the service.  [default: 1m,5m,15m]"
+    _flag(
+        "sender.timeout",
+        "--timeout",
+        metavar="TIME",
+        help="How long the service waits for an answer.  [default: 10s]",
+    ),
+    _flag(
+        "sender.pauses",
+        "--pauses",
+        type=lambda written: [part.strip() for part in written.split(",")],
+        metavar="TIMES",
+        help="Retry delays of the service.  [default: 1m,5m,15m]",
     ),
 )
 FAULTS_OF_SENDER = {
@@ -173,7 +192,13 @@ FAULTS_OF_SENDER = {
 }
 """What happens to some deliveries, by the name of the argument."""
 FAULTS = tuple(
-    click.option(f"--{name}", type=float, metavar="SHARE", help=f"With --to: share of deliveries that {fault}.")
+    _flag(
+        f"faults.{name}",
+        f"--{name}",
+        type=float,
+        metavar="SHARE",
+        help=f"With --to: share of deliveries that {fault}.",
+    )
     for name, fault in FAULTS_OF_SENDER.items()
 )
 TRAFFIC = click.option(
@@ -255,13 +280,7 @@ class _Simulate(click.Command):
 @click.option(
     "--svg", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write the first picture."
 )
-@click.option(
-    "--to",
-    "url",
-    type=text,
-    metavar="URL",
-    help="Send signed deliveries to a running receiver instead.",
-)
+@click.option("--to", "url", type=text, metavar="URL", help="Send signed deliveries to a running receiver instead.")
 @click.option("--speed", type=Number(0.1, 1000), metavar="N", help="With --to: let time pass N times as fast.")
 @click.option(
     "--play-outages", is_flag=True, help="With --to: send nothing during outages, and count each attempt as failed."
