@@ -18,7 +18,6 @@ _HIDDEN = ("dockerignore",)
 _POSTGRES_LINES = """# Docker compose makes a database with this password. Without it, write the address of one.
 POSTGRES_PASSWORD=
 # RECEIVER_STORE=postgresql://receiver:PASSWORD@HOST/receiver
-
 """
 
 
@@ -100,19 +99,16 @@ def env_example(*, postgres: bool = False) -> str:
         "# Copy this file to .env. Each line shows a setting with its default value. An empty one means: not set.",
         "",
     ]
+    if postgres:
+        lines.append(_POSTGRES_LINES)
     for name, field in Settings.model_fields.items():
+        if postgres and name == "store":
+            continue
         follows = " The default depends on the machine." if field.default_factory else ""
         lines.append(f"# {field.description}.{follows}")
         value = PLACEHOLDER if name == "secrets" else default_text(field)
         lines.append(f"{'' if name == 'secrets' else '# '}{PREFIX}{name.upper()}={value}")
-    return "\n".join(lines) + "\n" if not postgres else _with_database(lines)
-
-
-def _with_database(lines: list[str]) -> str:
-    """Return the lines with those of the database after the introduction, in place of STORE."""
-    store = f"# {PREFIX}STORE="
-    at = next(at for at, line in enumerate(lines) if line.startswith(store))
-    return "\n".join(lines[:2]) + "\n" + _POSTGRES_LINES + "\n".join(lines[2 : at - 1] + lines[at + 1 :]) + "\n"
+    return "\n".join(lines) + "\n"
 
 
 @click.command()
