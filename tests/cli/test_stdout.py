@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from receiver.cli.common.output import write_json
-from receiver.cli.simulate.command import STDOUT, tracing
+from receiver.cli.simulate.output import STDOUT, tracing
 from receiver.service.simulator.run import simulate
 from receiver.service.simulator.scenario import ArrivalPattern, Scenario
 from tests.cli.kept import DEAD, STORE, WAITING, items, made

@@ -17,7 +17,7 @@ from receiver.cli.common.output import flush, note, write_json, write_line
 from receiver.cli.common.progress import progress
 from receiver.cli.common.store import open_reports
 from receiver.cli.send import make_sender
-from receiver.cli.simulate.command import STDOUT, WriteAttempt, busiest, print_result, times, tracing
+from receiver.cli.simulate.output import STDOUT, WriteAttempt, busiest, print_result, times, tracing
 from receiver.core.clock import FastClock, SystemClock
 from receiver.core.text import counted, escape_controls, first_of
 from receiver.core.units import in_words
