@@ -82,7 +82,7 @@ def backfill(
     """Ask the service what jobs produced, and import missing events.
 
     Your handlers then run on them. The command compares pages and failed pages by scrape id or URL, and the event
-    that ends a job. The id of an imported event begins with backfill:. Its origin is backfill, and so is the
+    that ends a job. The id of an imported event begins with backfill:. Its origin is backfill, as is the
     trigger of its first attempt. The command may be repeated. The service keeps results for 24 hours. Exit code 1
     if a job cannot be compared, for example because it still runs. Needs RECEIVER_API_KEY.
     """

@@ -30,7 +30,7 @@ from receiver.signals.traces.switch import switch_on
 from receiver.stores import open_store
 from receiver.web.listening import bind
 
-_NO_WORKER = "none runs now; `receiver serve` starts one, and so does `receiver work`"
+_NO_WORKER = "none runs now; `receiver serve` and `receiver work` start one"
 _RECENT = 100
 _LEAST_PROBE = 64 * 1024
 """Also if nothing has arrived yet. Most pages are shorter, and a disk without this room is about to be full."""
@@ -47,7 +47,7 @@ def check(as_json: bool, **flags: object) -> int:
     The command imports the handlers but does not run them, and it does not call the service. If the store exists,
     the command tests whether a delivery of the usual size can be written. It does not create a store, and does not
     migrate one of an older version. The exit code is 0 if there is no error, 2 for an error in the settings or
-    handlers, and 3 for an error of the store. With --json each part is an object, and so is each note.
+    handlers, and 3 for an error of the store. With --json each part and each note is an object.
     """
     report = partial(_report, as_json)
     settings = load_settings(**flags)

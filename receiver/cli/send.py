@@ -39,7 +39,7 @@ from receiver.settings import Settings, load_settings
 _DEFAULT_PAGES = 10
 MAX_CONCURRENT = 16
 _FREE = "metadata."
-"""What the metadata of a webhook holds is up to whoever configured it."""
+"""The metadata of a webhook may have any keys."""
 
 
 @dataclass(frozen=True, slots=True)

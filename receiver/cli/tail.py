@@ -132,7 +132,7 @@ def tail(wanted: DeliveryFilter, lines: int, most: int | None, form: ListForm, s
     It begins with the last ten events; --lines 0 leaves them out. Each event is shown once, with its state at that
     time. With --state it is shown when it reaches that state; earlier events that are not done or dead are followed
     too, at most 5,000 at a time. A state that lasts less than a tenth of a second may be missed. If there is no
-    store yet, the command waits for one. With --limit it ends after so many events, with the first ten among them.
+    store yet, the command waits for one. With --limit it ends after that many events, including the first ten.
     """
     follower = Follower(
         open_store(load_reading_settings(store=store).store), SystemClock(), shown(form), limit=most

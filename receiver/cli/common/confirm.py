@@ -87,7 +87,7 @@ async def carry_out(
 ) -> int:
     """Change the items of all chunks, and return how many were changed. `planned` is the number of items.
 
-    If Ctrl-C or an error stops it, the chunk at hand is finished, and standard error says how many were changed and
+    If Ctrl-C or an error stops it, the current chunk is finished, and standard error says how many were changed and
     how to continue. `limited` means that the command had a --limit.
     """
     seen = changed = 0

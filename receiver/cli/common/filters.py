@@ -326,7 +326,7 @@ def work_filter_options(states: Iterable[WorkState]) -> Option:
 async def with_whole_job_id(reports: JobReader, wanted: Filter) -> Filter:
     """Return the filter with the whole id of the job that `--job` names by its beginning.
 
-    Raises UnknownJob if no job begins so, or several do.
+    Raises UnknownJob unless exactly one job has this beginning.
     """
     if wanted.job_id is None:
         return wanted

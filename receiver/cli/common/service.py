@@ -198,7 +198,7 @@ family_option = click.option(
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """The kind of a job of which no event has arrived: its family, and for a check its monitor."""
+    """The kind of a job without an event so far: its family, and for a check its monitor."""
 
     family: str | None
     monitor_id: str | None
@@ -275,7 +275,7 @@ async def import_missing(
     done: str,
     origin: Origin,
 ) -> Counter[str]:
-    """Store the missing events of jobs; return how many by job. A stop lets the batch at hand finish."""
+    """Store the missing events of jobs; return how many by job. A stop lets the current batch finish."""
     imported: Counter[str] = Counter()
     count, store = sum(one.count for one in lacking), configured_store(settings)
 

@@ -235,7 +235,7 @@ def _undamaged(bundle: Bundle, summary: ImportSummary) -> Iterator[Imported]:
 
 
 async def _import(settings: Settings, controls: Controls, bundle: Bundle, summary: ImportSummary) -> None:
-    """Store the undamaged events, and record it. A stop lets the batch at hand finish."""
+    """Store the undamaged events, and record it. A stop lets the current batch finish."""
 
     async def step(batch: Sequence[Imported]) -> None:
         outcomes = await controls.import_deliveries(batch)

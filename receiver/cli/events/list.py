@@ -129,8 +129,8 @@ _NOT_ROUTED = "new: not routed yet; a worker chooses the handlers of a new event
 def list_(wanted: DeliveryFilter, words: str | None, form: ListForm, store: str | None) -> None:
     """List events, the newest first.
 
-    --text finds events whose URLs, titles or errors have all of these words. "Quotes" make a phrase, and so does a
-    URL. word* finds every word that begins so. --text needs RECEIVER_SEARCH=true at the worker.
+    --text finds events whose URLs, titles or errors have all of these words. "Quotes" make a phrase, as a
+    URL does. word* finds every word with this beginning. --text needs RECEIVER_SEARCH=true at the worker.
     """
 
     async def report(reports: Reports) -> None:

@@ -122,7 +122,7 @@ async def _record(settings: Settings, rule: PruneRule, plan: DeliveryPlan, count
 async def _carry_out(
     maintenance: Maintenance, clock: Clock, rule: PruneRule, plan: DeliveryPlan, pruned: _Pruned
 ) -> None:
-    """Prune step by step. A stop lets the step at hand finish, and counts it."""
+    """Prune step by step. A stop lets the current step finish, and counts it."""
     after: int | None = 0
 
     async def step(place: int) -> Step:

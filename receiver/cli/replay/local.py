@@ -322,7 +322,7 @@ def _prints(*, to_stderr: bool) -> Iterator[None]:
 
 
 def _once_in_this_run() -> AskOnce:
-    """Answer `ctx.once` for this run alone, whatever the handlers did before."""
+    """Answer `ctx.once` for this run alone; earlier runs do not count."""
     asked: set[tuple[HandlerName, str]] = set()
 
     async def ask(handler: HandlerName, key: str, now: datetime) -> bool:

@@ -228,7 +228,7 @@ _SUBCOMMANDS = LazyGroup(
 
 
 class _Simulate(click.Command):
-    """Runs a subcommand if its name comes first. A click group could not take a scenario in that place."""
+    """Runs a subcommand if its name comes first. A click group could not take a scenario there."""
 
     subcommands = _SUBCOMMANDS
 
