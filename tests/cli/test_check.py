@@ -397,7 +397,7 @@ def test_it_tells_that_no_worker_runs(capsys: pytest.CaptureFixture[str]) -> Non
     asyncio.run(make())
 
     assert invoke("check") == 0
-    assert "workers   none runs now; `receiver serve` starts one" in capsys.readouterr().out
+    assert "workers   none runs now; `receiver serve` and `receiver work` start one" in capsys.readouterr().out
 
 
 def test_it_says_how_to_get_a_browser_for_the_emulator(
