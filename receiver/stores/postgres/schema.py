@@ -1,9 +1,8 @@
 """The tables of a PostgreSQL store: finding, creating and migrating them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
-from importlib import resources
 
 from receiver.core.types import Schema
 from receiver.errors import StoreError, StoreRefused
@@ -11,6 +10,7 @@ from receiver.runtime.log_lines import event_log
 from receiver.stores.postgres.address import Address
 from receiver.stores.postgres.connection import PostgresConnection, StatementDeadline, Translation
 from receiver.stores.postgres.database import translated
+from receiver.stores.sql.migrations import migrations_of, require_released
 
 log = event_log(__name__)
 
@@ -32,7 +32,7 @@ _LOCK_PATIENCE = timedelta(seconds=5)
 
 def newest() -> int:
     """Return the version of the schema that this program needs."""
-    return len(_migrations())
+    return max(_migrations())
 
 
 def stored_version(connection: PostgresConnection, translate: Translation) -> int:
@@ -47,6 +47,7 @@ def schema(address: Address) -> Schema:
         version = stored_version(connection, translate)
     if version == 0:
         raise _no_store(address)
+    require_known(version, address)
     return Schema(version, newest())
 
 
@@ -69,11 +70,12 @@ def prepare(address: Address, *, lock_patience: timedelta = _LOCK_PATIENCE) -> N
         connection.command(f"SET LOCAL lock_timeout = {lock_patience // timedelta(milliseconds=1)}")
         version = stored_version(connection, translate)
         require_known(version, address)
-        for number, text in enumerate(_migrations()[version:], start=version + 1):
-            if number == 1:
-                _make_schema(connection, translate.schema)
-            connection.command(text.replace("{schema}", f'"{translate.schema}"'))
-            connection.execute("INSERT INTO schema_version (version) VALUES (:version)", {"version": number})
+        if version == 0:
+            _make_schema(connection, translate.schema)
+        for number, script in _migrations().items():
+            if number > version:
+                connection.command(script.replace("{schema}", f'"{translate.schema}"'))
+                connection.execute("INSERT INTO schema_version (version) VALUES (:version)", {"version": number})
         connection.command("COMMIT")
         if version:
             log.info("schema_migrated", extra={"store": address.name, "before": version, "after": newest()})
@@ -104,7 +106,8 @@ def require_current(
 
 
 def require_known(version: int, address: Address) -> None:
-    """Raise StoreRefused for tables of a newer version."""
+    """Raise StoreRefused for tables of a newer version, or from before the first release."""
+    require_released(version, f"the database {address.name}")
     if version > newest():
         raise StoreRefused(
             f"the database {address.name} was made by a newer version (schema {version}, this version knows "
@@ -132,7 +135,5 @@ def _connected(address: Address, *, writes: bool) -> Iterator[tuple[PostgresConn
         deadline.stop()
 
 
-def _migrations() -> list[str]:
-    folder = resources.files("receiver.stores.postgres") / "migrations"
-    files = sorted((file for file in folder.iterdir() if file.name.endswith(".sql")), key=lambda file: file.name)
-    return [file.read_text(encoding="utf-8") for file in files]
+def _migrations() -> Mapping[int, str]:
+    return migrations_of("receiver.stores.postgres")

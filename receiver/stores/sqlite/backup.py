@@ -15,8 +15,8 @@ from receiver.stores.sql.columns_of_bodies import PLAIN, decoded
 from receiver.stores.sqlite.bodies import body_files, files_of, opened_files
 from receiver.stores.sqlite.database import DAMAGED_STORE, file_at, file_uri, same_file, translated
 from receiver.stores.sqlite.files import require_store, unfinished
-from receiver.stores.sqlite.statements.log import HAS_BODY_FILES, RENUMBER, SOME_PLACES, TAKE_IN
-from receiver.stores.sqlite.statements.upkeep import CONTENTS, END_LEASES, HAS_WORKERS, NEWER, NO_WORKERS
+from receiver.stores.sqlite.statements.log import RENUMBER, SOME_PLACES, TAKE_IN
+from receiver.stores.sqlite.statements.upkeep import CONTENTS, END_LEASES, NEWER, NO_WORKERS
 from receiver.stores.sqlite.system_files import OPENED, require_no_companion, sync_file, sync_folder
 from receiver.stores.sqlite.write_ahead_log import index_path, log_facts, log_path, real_path
 
@@ -185,8 +185,6 @@ def _take_in(copy: sqlite3.Connection, body_of: Callable[[bytes], bytes | str]) 
 
     From then on the copy is a database of its own, which takes no files of the source for its own.
     """
-    if copy.execute(HAS_BODY_FILES).fetchone() is None:
-        return  # an older schema
     while found := copy.execute(SOME_PLACES, (_BODIES,)).fetchall():
         copy.execute("BEGIN")
         for seq, key, place in found:
@@ -212,8 +210,6 @@ def _checked(copy: Path, source: Path, *, if_damaged: str) -> Contents:
 def _end_workers(copy: Path) -> None:
     """Forget the workers that ran while the backup was made, and end their leases: none runs on the copy."""
     with closing(sqlite3.connect(copy, isolation_level=None)) as writer:
-        if writer.execute(HAS_WORKERS).fetchone() is None:
-            return  # an older schema
         writer.execute("PRAGMA synchronous = OFF")  # the whole file is synced below
         writer.execute("BEGIN")
         for statement in (NO_WORKERS, END_LEASES):

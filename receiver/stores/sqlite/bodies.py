@@ -96,8 +96,6 @@ def _opened(path: Path) -> int:
 
 def missing_files(connection: sqlite3.Connection, database: Path) -> Sequence[Path]:
     """Return the files that are not there although bodies lie in them."""
-    if connection.execute(statements.HAS_BODY_FILES).fetchone() is None:
-        return ()  # an older schema
     resolved = database.resolve()
     paths = [path_of(resolved, name) for (name,) in connection.execute(statements.NAMES)]
     return [path for path in paths if not path.exists()]

@@ -85,7 +85,7 @@ def _bound(prefix: str, filler: str) -> bytes | None:
 
 def add_functions(connection: sqlite3.Connection) -> None:
     """Let the statements of a connection call the functions of this module."""
-    for function in (packed_key, index_key, index_floor, index_ceiling):
+    for function in (index_key, index_floor, index_ceiling):
         connection.create_function(function.__name__, 1, function, deterministic=True)
 
 

@@ -4,16 +4,16 @@ import fcntl
 import os
 import re
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from datetime import timedelta
-from importlib import resources
 from pathlib import Path
 
 from receiver.core.types import Schema
 from receiver.errors import ConfigurationError, StoreError, StoreRefused
 from receiver.runtime.log_lines import event_log
 from receiver.stores.sql.connection import NoNumber, number
+from receiver.stores.sql.migrations import migrations_of, require_released
 from receiver.stores.sqlite.database import (
     LOCK_PATIENCE,
     NOT_A_DATABASE,
@@ -22,7 +22,6 @@ from receiver.stores.sqlite.database import (
     transaction,
     translated,
 )
-from receiver.stores.sqlite.delivery_keys import add_functions
 from receiver.stores.sqlite.system_files import OPENED, require_no_companion, sync_file
 from receiver.stores.sqlite.write_ahead_log import index_path, log_facts, log_path
 
@@ -137,6 +136,7 @@ def prepare(path: Path, *, create: bool, patience: timedelta = LOCK_PATIENCE) ->
     if sqlite3.sqlite_version_info < _OLDEST_SQLITE:
         raise ConfigurationError(f"SQLite {sqlite3.sqlite_version} is too old; this program needs 3.35 or later")
     migrations = _migrations()
+    newest = max(migrations)
     with translated(path):
         require_no_companion(path)
         if not exists(path):
@@ -147,10 +147,10 @@ def prepare(path: Path, *, create: bool, patience: timedelta = LOCK_PATIENCE) ->
         if create:
             remove_abandoned(path.absolute().parent)
         _require_own_log(path)
-        version = _checked_version(path, newest=len(migrations))
-        if version < len(migrations):
+        version = _checked_version(path, newest=newest)
+        if version < newest:
             if not create:
-                raise _too_old(path, version, len(migrations))
+                raise _too_old(path, version, newest)
             _migrate(path, migrations, patience)
 
 
@@ -164,7 +164,7 @@ def require_store(path: Path) -> int:
         if not exists(path):
             raise StoreError(f"there is no database at {path}; `receiver serve` creates it")
         _require_own_log(path)
-        version = _checked_version(path, newest=len(_migrations()))
+        version = _checked_version(path, newest=max(_migrations()))
         if version == 0:
             raise StoreRefused(f"{path} is empty")
         return version
@@ -172,7 +172,7 @@ def require_store(path: Path) -> int:
 
 def schema(path: Path) -> Schema:
     """Return the versions of the schema that the file has and that this program needs. Nothing is changed."""
-    return Schema(require_store(path), len(_migrations()))
+    return Schema(require_store(path), max(_migrations()))
 
 
 def _too_old(path: Path, version: int, newest: int) -> StoreRefused:
@@ -204,7 +204,7 @@ def _require_own_log(path: Path) -> None:
     )
 
 
-def _create(path: Path, migrations: list[str]) -> None:
+def _create(path: Path, migrations: Mapping[int, str]) -> None:
     """Create the whole file or nothing. Only its owner can read it, as bodies can be confidential.
 
     It is made under another name, synced, and then linked to its own. So no other process sees an unfinished
@@ -240,6 +240,7 @@ def _checked_version(path: Path, *, newest: int) -> int:
             f"{path} was written by a newer version of this program (schema {version}, this one knows {newest}); "
             "install that version again. Nothing was changed"
         )
+    require_released(version, str(path))
     return version
 
 
@@ -269,14 +270,12 @@ def _header(path: Path) -> bytes:
         raise StoreRefused(f"cannot read the database {path}: {exc.strerror}") from exc
 
 
-def _migrations() -> list[str]:
-    folder = resources.files("receiver.stores.sqlite") / "migrations"
-    names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".sql"))
-    return [(folder / name).read_text(encoding="utf-8") for name in names]
+def _migrations() -> Mapping[int, str]:
+    return migrations_of("receiver.stores.sqlite")
 
 
 def _migrate(
-    path: Path, migrations: list[str], patience: timedelta = LOCK_PATIENCE, *, synced: bool = True
+    path: Path, migrations: Mapping[int, str], patience: timedelta = LOCK_PATIENCE, *, synced: bool = True
 ) -> None:
     """Apply the missing migrations, each in a transaction of its own, while nobody else has the file open.
 
@@ -287,7 +286,6 @@ def _migrate(
     """
     timeout = patience.total_seconds()
     with OPENED.one(path), closing(sqlite3.connect(path, isolation_level=None, timeout=timeout)) as connection:
-        add_functions(connection)
         if not synced:
             connection.execute("PRAGMA synchronous = OFF")
         connection.execute("PRAGMA locking_mode = EXCLUSIVE")
@@ -302,18 +300,19 @@ def _migrate(
                 raise
             raise StoreError(
                 f"{path} has an older schema, and another process has it open: stop every server, worker and "
-                f"command that uses it, then this version migrates it to schema {len(migrations)}. "
+                f"command that uses it, then this version migrates it to schema {max(migrations)}. "
                 "Nothing was changed"
             ) from exc
         connection.execute("PRAGMA journal_mode = WAL")
-        for version in range(before + 1, len(migrations) + 1):
+        missing = {version: script for version, script in migrations.items() if version > before}
+        for version, script in missing.items():
             with transaction(connection, patience):
-                for statement in _statements(migrations[version - 1]):
+                for statement in _statements(script):
                     connection.execute(statement)
                 connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
                 connection.execute(f"PRAGMA user_version = {version}")
-    if 0 < before < len(migrations):
-        log.info("store_migrated", extra={"from": before, "to": len(migrations)})
+    if before and missing:
+        log.info("store_migrated", extra={"from": before, "to": max(missing)})
 
 
 def _statements(script: str) -> Iterator[str]:

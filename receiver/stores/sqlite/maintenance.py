@@ -19,8 +19,6 @@ from receiver.stores.sqlite.reports import restore
 from receiver.stores.sqlite.statements import upkeep as statements
 
 _UNUSED_PAGES = "PRAGMA freelist_count"
-_INCREMENTAL = 2
-"""What PRAGMA auto_vacuum says of files that can shrink in steps; those of earlier versions cannot."""
 
 
 class SqliteMaintenance(SqlMaintenance):
@@ -73,7 +71,7 @@ class SqliteMaintenance(SqlMaintenance):
                 if removed:
                     return removed
             before = number(connection, _UNUSED_PAGES, {})
-            if before == 0 or number(connection, "PRAGMA auto_vacuum", {}) != _INCREMENTAL:
+            if before == 0:
                 return 0
             page_size = number(connection, "PRAGMA page_size", {})
             with self.database.transaction(connection):

@@ -38,8 +38,6 @@ SOME_PLACES = f"""
 SELECT d.seq, d.key, b.body FROM bodies AS b JOIN deliveries AS d ON d.seq = b.seq WHERE b.coding = {BESIDE} LIMIT ?
 """
 
-HAS_BODY_FILES = "SELECT 1 FROM sqlite_schema WHERE name = 'bodies_beside'"
-
 RENUMBER = "UPDATE marks SET value = random() & 4294967295 WHERE name = 'store'"
 
 TAKE_IN = f"UPDATE bodies SET body = ?, coding = {PLAIN} WHERE seq = ?"
