@@ -12,6 +12,7 @@ from receiver.errors import StoreError
 from receiver.stores.postgres.statements import log as statements
 from receiver.stores.sql.columns_of_bodies import decoded, headers_text
 from receiver.stores.sql.connection import SqlConnection, Values
+from receiver.stores.sql.statements import log as shared
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,7 @@ def count_again(
 def quarantine(connection: SqlConnection, item: Quarantined) -> None:
     """Keep a request in quarantine."""
     row = (to_micros(item.received_at), item.reason, item.detail, item.key, headers_text(item.headers), item.body)
-    connection.execute(statements.QUARANTINE, row)
+    connection.execute(shared.QUARANTINE, row)
 
 
 def _columns(deliveries: Sequence[Imported]) -> Values:

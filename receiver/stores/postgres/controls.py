@@ -19,14 +19,14 @@ from receiver.stores.postgres.log import append_all
 from receiver.stores.postgres.reports import restore
 from receiver.stores.postgres.statements import log as log_statements
 from receiver.stores.postgres.statements import upkeep as upkeep_statements
-from receiver.stores.postgres.statements.log import ADD_NEXT, APPEND_TURN
-from receiver.stores.postgres.statements.work import FREE_REQUEST
+from receiver.stores.postgres.statements.log import APPEND_TURN, JOB_ROWS
 from receiver.stores.sql.columns_of_bodies import headers_text
 from receiver.stores.sql.connection import number
 from receiver.stores.sql.controls import SqlControls
 from receiver.stores.sql.maintenance import SqlMaintenance
+from receiver.stores.sql.statements import log as shared
 from receiver.stores.sql.statements.deliveries import LAST_DELIVERY
-from receiver.stores.sql.statements.job_rows import COUNT_NEXT
+from receiver.stores.sql.statements.log import COUNT_NEXT, FREE_REQUEST
 
 MAX_ITEMS = 100
 MAX_BYTES = 1024 * 1024
@@ -42,7 +42,7 @@ def import_deliveries(connection: PostgresConnection, deliveries: Sequence[Impor
     """Store the new ones of these deliveries, inside a transaction of the caller."""
     connection.execute(log_statements.APPEND_TURN)
     if any(one.origin is Origin.BACKFILL for one in deliveries):
-        connection.execute(log_statements.MARK_BACKFILLED)
+        connection.execute(shared.MARK_BACKFILLED)
     new = insert_new(connection, deliveries)
     outcomes: list[AppendOutcome | None] = []
     for one in deliveries:
@@ -65,7 +65,7 @@ def _known(connection: PostgresConnection, stored: Kept, delivery: Delivery) -> 
         return AppendOutcome.CONFLICT
     if stored.body is None:
         connection.execute(log_statements.RESTORE_BODY, (stored.seq, headers_text(delivery.headers), delivery.body))
-        connection.execute(log_statements.RESTORED, (stored.seq,))
+        connection.execute(shared.RESTORED, (stored.seq,))
         restore(connection, stored.seq, delivery.body)
     return AppendOutcome.DUPLICATE
 
@@ -128,7 +128,7 @@ class PostgresCopySide:
         """Make the rows of jobs and the counts of arrivals from the deliveries."""
         bounds = {"after": 0, "through": number(connection, LAST_DELIVERY, {})}
         connection.execute(upkeep_statements.NO_JOBS)
-        connection.execute(ADD_NEXT, bounds)
+        connection.execute(JOB_ROWS.add_next, bounds)
         connection.execute(upkeep_statements.NO_MINUTES)
         connection.execute(COUNT_NEXT, bounds)
         connection.execute(upkeep_statements.SET_SUMMED, bounds)

@@ -16,8 +16,8 @@ from receiver.stores.postgres.connection import PostgresConnection
 from receiver.stores.postgres.database import PostgresDatabase, is_poisonous, translated
 from receiver.stores.postgres.statements import log as statements
 from receiver.stores.sql.connection import number
+from receiver.stores.sql.statements import log as shared
 from receiver.stores.sql.statements.columns import SUMMED
-from receiver.stores.sql.statements.job_rows import COUNT_NEXT
 
 MAX_ITEMS = 512
 MAX_BYTES = 8 * 1024 * 1024
@@ -94,7 +94,7 @@ def _count(connection: PostgresConnection, again: Sequence[Delivery]) -> list[Re
 
 
 def _probe(connection: PostgresConnection, test: Probe) -> None:
-    connection.execute(statements.PROBE, (to_micros(test.now),))
+    connection.execute(shared.PROBE, (to_micros(test.now),))
     if test.size:
         connection.execute(statements.PROBE_SIZE, (os.urandom(test.size),))  # the server makes zeros smaller
         connection.execute(statements.END_PROBE)
@@ -128,7 +128,7 @@ class PostgresJobRows:
             if not connection.execute(statements.ADVANCE_SUMMED, bounds).rowcount:
                 self._summed = last_seq  # another worker moves it now, so this one asks later
                 return
-            connection.execute(statements.REMOVE_OF_NEXT, bounds)
-            connection.execute(statements.ADD_NEXT, bounds)
-            connection.execute(COUNT_NEXT, bounds)
+            connection.execute(statements.JOB_ROWS.remove_of_next, bounds)
+            connection.execute(statements.JOB_ROWS.add_next, bounds)
+            connection.execute(shared.COUNT_NEXT, bounds)
         self._summed = through

@@ -24,17 +24,17 @@ class SqlControls(SqlActionLog):
 
     async def retry(self, work_ids: Sequence[int], *, now: datetime, action: int | None = None) -> int:
         """Make items due at once, with a fresh schedule."""
-        return await self._decide(self._writes.controls.RETRY, work_ids, now, action)
+        return await self._decide(self._writes.sql.retry, work_ids, now, action)
 
     async def bury(self, work_ids: Sequence[int], reason: str, *, now: datetime, action: int | None = None) -> int:
         """Make items dead, and release their lanes."""
-        return await self._decide(self._writes.controls.BURY, work_ids, now, action, reason=reason)
+        return await self._decide(self._writes.sql.bury, work_ids, now, action, reason=reason)
 
     async def take_back(
         self, work_ids: Sequence[int], reason: str, *, now: datetime, action: int | None = None
     ) -> int:
         """Make items dead that nobody has attempted."""
-        return await self._decide(self._writes.controls.TAKE_BACK, work_ids, now, action, reason=reason)
+        return await self._decide(self._writes.sql.take_back, work_ids, now, action, reason=reason)
 
     async def switch(self, handler: HandlerName, to: HandlerSwitch) -> None:
         """Set a handler's switch."""
@@ -43,7 +43,7 @@ class SqlControls(SqlActionLog):
             with self.database.transaction(connection):
                 # A claim that skips what waits for a disabled handler ends first.
                 self._writes.locks.handlers(connection, [handler])
-                connection.execute(self._writes.controls.SWITCH, {"handler": handler, "to": to})
+                connection.execute(self._writes.sql.switch, {"handler": handler, "to": to})
 
         await self.write(write)
 

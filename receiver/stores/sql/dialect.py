@@ -6,11 +6,11 @@ from itertools import chain
 from typing import TYPE_CHECKING, Protocol
 
 from receiver.core.clock import to_micros
-from receiver.core.subjects import Phrase
-from receiver.core.types import HandlerName
+from receiver.core.types import HandlerName, WorkState
 from receiver.stores.sql.connection import SqlConnection
 
-if TYPE_CHECKING:  # as in `receiver.core.deliveries`
+if TYPE_CHECKING:  # the process that writes needs none of these
+    from receiver.core.subjects import Phrase
     from receiver.core.work import Attempt
 
 Insert = Callable[[SqlConnection, Callable[[int], str], Sequence[tuple[object, ...]]], None]
@@ -72,6 +72,9 @@ class Dialect(Protocol):
     """The condition on deliveries, called `d`, that the key is the value `key`."""
     keys_from: str
     """The statement that returns keys from `:first` to below `:above`, some of them twice, at most `:rows` rows."""
+    greatest: str
+    least: str
+    """The functions of several values."""
     words_seq: str
     """The column of the index of words, called `s`, that has the seq of the delivery."""
     words_match: str
@@ -89,8 +92,26 @@ class Dialect(Protocol):
     def among(self, column: str, name: str) -> str:
         """Return the condition that a column is one of the values in an array."""
 
-    def listed(self, name: str) -> str:
-        """Return the values of an array as a source of rows, called `s`, with the column `value`."""
+    def among_found(self, column: str, found: str) -> str:
+        """Return the condition that a column is one of the values that a SELECT finds."""
+
+    def listed(self, name: str, kind: str = "bigint") -> str:
+        """Return the values of an array as a source of rows, called `s`, with the column `value` of this type."""
+
+    def given(self, name: str, columns: str) -> str:
+        """Return the SELECT that makes rows of a value by `rows`. Columns have types: "id bigint, state text"."""
+
+    def by_id(self, state: WorkState, column: str = "state") -> str:
+        """Return the condition that the state is this one, for work items that are found by their ids alone.
+
+        It keeps the planner from the partial index of that state.
+        """
+
+    def locked(self, order: str = "", strength: str = "UPDATE") -> str:
+        """Return the end of a SELECT that locks its rows in an order until the transaction ends."""
+
+    def locked_in_order(self, condition: str) -> str:
+        """Return a condition that finds the same work items as this one, and locks them in the order of ids."""
 
     def listed_order(self) -> str:
         """Return the ORDER BY that keeps the order of `listed` in a join; "" where the join keeps it."""
@@ -110,7 +131,7 @@ class Dialect(Protocol):
     def by_index(self, name: str) -> str:
         """Return what makes a SELECT use an index, to be put behind its table; "" where nothing is needed."""
 
-    def words_query(self, phrases: Sequence[Phrase]) -> str:
+    def words_query(self, phrases: "Sequence[Phrase]") -> str:
         """Return the value that `words_match` compares with: all the phrases have to occur."""
 
     def require_index(self, connection: SqlConnection) -> None:

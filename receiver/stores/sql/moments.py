@@ -1,22 +1,11 @@
 """The latest moment that the store knows: from it, a claim sees that the clock was set back."""
 
-from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Protocol
 
 from receiver.core.clock import from_micros, to_micros
 from receiver.core.rules import set_back_by
 from receiver.stores.sql.connection import SqlConnection
-
-
-class MomentStatements(Protocol):
-    """The SQL of the latest moment."""
-
-    LATEST: str
-    NOTE_TIME: str
-    """Note `:now` if it is later by `rules.TIME_STEP`."""
-    MOVE_BACK: Sequence[str]
-    """Note `:now`, and make everything that waits wait `:by` microseconds less, but not until before `:now`."""
+from receiver.stores.sql.statements.writing import Statements
 
 
 class LatestMoment:
@@ -26,12 +15,12 @@ class LatestMoment:
     set back comes there again.
     """
 
-    def __init__(self, statements: MomentStatements) -> None:
+    def __init__(self, statements: Statements) -> None:
         self._sql = statements
 
     def note(self, connection: SqlConnection, now: datetime) -> None:
         """Note the moment of a change, inside its transaction."""
-        connection.execute(self._sql.NOTE_TIME, {"now": to_micros(now)})
+        connection.execute(self._sql.note_time, {"now": to_micros(now)})
 
     def is_ahead(self, latest: int | None, now: datetime) -> bool:
         """Tell whether the clock was set back since the latest moment, as `LATEST` returns it."""
@@ -39,9 +28,9 @@ class LatestMoment:
 
     def follow_back(self, connection: SqlConnection, now: datetime) -> None:
         """Move everything that waits, if the clock was set back."""
-        row = connection.execute(self._sql.LATEST, {}).fetchone()
+        row = connection.execute(self._sql.latest, {}).fetchone()
         if by := _set_back_by(None if row is None else row[0], now):
-            for statement in self._sql.MOVE_BACK:
+            for statement in self._sql.move_back:
                 connection.execute(statement, {"now": to_micros(now), "by": by})
 
 

@@ -37,7 +37,7 @@ class SqlQueue(SqlSchedules):
     def __init__(self, database: SqlDatabase, writes: Writes) -> None:
         super().__init__(database, writes)
         self._array = writes.dialect.array
-        self._activity = PendingActivity(writes.workers.COUNT_MINUTES, writes.dialect)
+        self._activity = PendingActivity(writes.sql.count_minutes, writes.dialect)
 
     async def routing_batch(self, *, limit: int, max_bytes: int) -> RoutingBatch:
         """Return the oldest deliveries that no worker has routed."""
@@ -45,7 +45,7 @@ class SqlQueue(SqlSchedules):
         def read(connection: SqlConnection) -> RoutingBatch:
             after = number(connection, ROUTED, {})
             found = self.unrouted(connection, after=after, limit=limit, max_bytes=max_bytes)
-            return RoutingBatch(after, found, bool(number(connection, self._writes.routing.ANY_BACKFILLED, {})))
+            return RoutingBatch(after, found, bool(number(connection, self._writes.sql.any_backfilled, {})))
 
         return await self.database.call(read)
 
@@ -56,7 +56,7 @@ class SqlQueue(SqlSchedules):
         found: list[StoredDelivery] = []
         taken = BatchSize(limit, max_bytes)
         values = {"after": after, "limit": limit, "max_bytes": max_bytes}
-        for row in connection.execute(self._writes.routing.UNROUTED, values):
+        for row in connection.execute(self._writes.sql.unrouted, values):
             stored = delivery_or_reason(row)
             if not taken.take(len(stored.delivery.body)):
                 break
@@ -71,7 +71,7 @@ class SqlQueue(SqlSchedules):
 
         def write(connection: SqlConnection) -> Sequence[int | None] | None:
             with self.database.transaction(connection):
-                if connection.execute(self._writes.routing.ADVANCE_ROUTED, mark).rowcount == 0:
+                if connection.execute(self._writes.sql.advance_routed, mark).rowcount == 0:
                     return None
                 if not work:
                     return ()
@@ -171,11 +171,11 @@ class SqlQueue(SqlSchedules):
             "now": to_micros(now),
             "limits": written_limits(sign),
         }
-        await self._write_counts(self._writes.workers.SIGN_ON, values)
+        await self._write_counts(self._writes.sql.sign_on, values)
 
     async def sign_off(self, worker: WorkerId) -> None:
         """Show that a worker has ended, and write what is counted."""
-        await self._write_counts(self._writes.workers.SIGN_OFF, {"name": worker})
+        await self._write_counts(self._writes.sql.sign_off, {"name": worker})
 
     async def _write_counts(self, statement: str, values: Values) -> None:
         def write(connection: SqlConnection) -> None:
@@ -188,16 +188,16 @@ class SqlQueue(SqlSchedules):
 
     async def mark_started(self, work_ids: Sequence[int], worker: WorkerId) -> None:
         """Note that items have started."""
-        await self._write(self._writes.leases.MARK_STARTED, {"ids": self._array(work_ids), "worker": worker})
+        await self._write(self._writes.sql.mark_started, {"ids": self._array(work_ids), "worker": worker})
 
     async def clear_started(self, work_ids: Sequence[int], worker: WorkerId) -> None:
         """Take back that items have started."""
-        await self._write(self._writes.leases.CLEAR_STARTED, {"ids": self._array(work_ids), "worker": worker})
+        await self._write(self._writes.sql.clear_started, {"ids": self._array(work_ids), "worker": worker})
 
     async def renew(self, work_ids: Sequence[int], lease: Lease) -> None:
         """Move the end of the lease."""
         values: Values = {"ids": self._array(work_ids), "worker": lease.worker, "until": to_micros(lease.until)}
-        await self._write(self._writes.leases.RENEW, values)
+        await self._write(self._writes.sql.renew, values)
 
     async def release_leases(self, work_ids: Sequence[int], worker: WorkerId, *, now: datetime) -> None:
         """Make items due at once and uncount the attempt."""
@@ -206,14 +206,14 @@ class SqlQueue(SqlSchedules):
         def write(connection: SqlConnection) -> None:
             with self.database.transaction(connection):
                 # The items first: everybody else locks them before the latest moment.
-                if connection.execute(self._writes.leases.RELEASE_LEASES, values).rowcount:
+                if connection.execute(self._writes.sql.release_leases, values).rowcount:
                     self._writes.latest.note(connection, now)
 
         await self.database.call(write)
 
     async def expire_leases_of(self, worker: WorkerId, *, now: datetime) -> int:
         """End all leases of a dead worker."""
-        return await self._write(self._writes.leases.EXPIRE_LEASES, {"worker": worker, "now": to_micros(now)})
+        return await self._write(self._writes.sql.expire_leases, {"worker": worker, "now": to_micros(now)})
 
     async def held(self, handlers: Sequence[HandlerName], *, now: datetime, limit: int) -> Sequence[HeldItem]:
         """Return held items that are due for a check."""
@@ -225,7 +225,7 @@ class SqlQueue(SqlSchedules):
                 for handler in handlers
                 if handler not in off
                 for row in connection.execute(
-                    self._writes.holds.HELD, {"handler": handler, "now": to_micros(now), "limit": limit}
+                    self._writes.sql.held, {"handler": handler, "now": to_micros(now), "limit": limit}
                 )
             ]
             return [_held_item(row) for row in sorted(rows)[:limit]]
@@ -235,13 +235,13 @@ class SqlQueue(SqlSchedules):
     async def pages(self, job_id: str, *, page_type: str, handlers: Sequence[HandlerName]) -> JobPages:
         """Return how far these handlers have come with the pages of a job."""
         job = {"job_id": job_id, "page_type": page_type}
-        sql = self._writes.holds
+        sql = self._writes.sql
 
         def read(connection: SqlConnection) -> JobPages:
-            last = connection.execute(sql.LAST_PAGE, job).fetchone()
+            last = connection.execute(sql.last_page, job).fetchone()
             missing = (
-                connection.execute(sql.UNROUTED_PAGE, job).fetchone()
-                or connection.execute(sql.OPEN_PAGE, {**job, "handlers": self._array(handlers)}).fetchone()
+                connection.execute(sql.unrouted_page, job).fetchone()
+                or connection.execute(sql.open_page, {**job, "handlers": self._array(handlers)}).fetchone()
             )
             return JobPages(from_micros(last[0]) if last else None, missing[0] if missing else None)
 
@@ -249,7 +249,7 @@ class SqlQueue(SqlSchedules):
 
     async def recheck(self, work_id: int, *, at: datetime, note: str) -> None:
         """Keep a held item until the next check."""
-        await self._write(self._writes.holds.RECHECK, {"id": work_id, "at": to_micros(at), "note": note})
+        await self._write(self._writes.sql.recheck, {"id": work_id, "at": to_micros(at), "note": note})
 
     async def release(self, work_id: int, *, now: datetime, note: str) -> None:
         """Make a held item due."""
@@ -258,7 +258,7 @@ class SqlQueue(SqlSchedules):
         def write(connection: SqlConnection) -> None:
             with self.database.transaction(connection):
                 self._writes.locks.lanes_of(connection, [work_id])
-                if connection.execute(self._writes.holds.RELEASE, values).rowcount:
+                if connection.execute(self._writes.sql.release, values).rowcount:
                     self._writes.latest.note(connection, now)
                 self._writes.settling.promote(connection, [work_id], now)
 
@@ -269,7 +269,7 @@ class SqlQueue(SqlSchedules):
         values = {"keys": self._array(sorted(keys))}
 
         def read(connection: SqlConnection) -> frozenset[DeliveryKey]:
-            return frozenset(key for (key,) in connection.execute(self._writes.routing.BACKFILLED, values))
+            return frozenset(key for (key,) in connection.execute(self._writes.sql.backfilled, values))
 
         return await self.database.call(read)
 
@@ -279,7 +279,7 @@ class SqlQueue(SqlSchedules):
 
         def write(connection: SqlConnection) -> bool:
             with self.database.synced(connection):
-                return connection.execute(self._writes.once_keys.ONCE, values).rowcount == 1
+                return connection.execute(self._writes.sql.once, values).rowcount == 1
 
         return await self.database.call(write)
 
@@ -290,7 +290,7 @@ class SqlQueue(SqlSchedules):
         values = {"handler": handler, "keys": self._array(sorted(keys)), "now": to_micros(now)}
 
         def read(connection: SqlConnection) -> frozenset[str]:
-            rows = connection.execute(self._writes.once_keys.AVAILABLE_ONCE_KEYS, values)
+            rows = connection.execute(self._writes.sql.available_once_keys, values)
             return frozenset(key for (key,) in rows)
 
         return await self.database.call(read)
@@ -298,7 +298,7 @@ class SqlQueue(SqlSchedules):
     async def set_once_expiry(self, handler: HandlerName, key: str, *, until: datetime | None) -> None:
         """Change when the key expires."""
         values: Values = {"handler": handler, "key": key, "until": _micros(until)}
-        await self._write(self._writes.once_keys.SET_ONCE_EXPIRY, values)
+        await self._write(self._writes.sql.set_once_expiry, values)
 
     async def switches(self) -> Mapping[HandlerName, HandlerSwitch]:
         """Return the handlers that are not on."""

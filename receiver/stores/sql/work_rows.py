@@ -3,7 +3,6 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
-from typing import Protocol
 
 from receiver.core.claims import Lease
 from receiver.core.clock import to_micros
@@ -15,6 +14,7 @@ from receiver.stores.sql.connection import SqlConnection
 from receiver.stores.sql.dialect import Dialect, Insert, Locks, attempt_row
 from receiver.stores.sql.moments import LatestMoment
 from receiver.stores.sql.rows import switches
+from receiver.stores.sql.statements.writing import Statements
 
 InsertWithIds = Callable[[SqlConnection, Callable[[int], str], Sequence[tuple[object, ...]]], Sequence[int]]
 """Inserts work items by the statement for so many rows and returns their ids, in the order of the rows."""
@@ -24,44 +24,12 @@ InsertNew = Callable[[SqlConnection, str, Sequence[NewRow], Mapping[str, object]
 """Inserts work items by the statement, with the values that they share, and returns their ids in the same order."""
 
 
-class RoutingStatements(Protocol):
-    """The SQL of new work items. `:seqs` and `:keys` are arrays of the dialect, and `:lanes` its rows."""
-
-    ADVANCE_ROUTED: str
-    """Mark deliveries as routed `:through` a seq, if the mark is still at `:after`.
-
-    Where another server may take the place of one, and lack what was read there, it marks none unless it is still
-    `:server`.
-    """
-    UNROUTED: str
-    """The columns of the deliveries behind `:after`, at most `:limit`, and perhaps only about `:max_bytes`."""
-    ANY_BACKFILLED: str
-    BACKFILLED: str
-    """Those of `:keys` whose delivery came by backfill."""
-    LANE_HEADS: str
-    """Those of `:lanes`, pairs of handler and lane, that have a head."""
-    WITH_BODIES: str
-    """Those of `:seqs` that have their bodies."""
-
-    INSERT_WORK: str
-    """Insert rows of `NewRow` which share their trigger, their `:action`, and their hold if they have one.
-
-    `:due_at` is for those that wait, `:lease_until` and `:worker` for those that run, `:recheck_at` for held ones.
-    """
-
-    def record_work(self, rows: int) -> str:
-        """Return the statement that inserts so many items which have run already."""
-
-    def insert_attempts(self, rows: int) -> str:
-        """Return the statement that inserts so many rows of `inserting.attempt_row`."""
-
-
 class WorkRows:
     """Makes work items over the statements of one kind of database."""
 
     def __init__(
         self,
-        statements: RoutingStatements,
+        statements: Statements,
         *,
         insert: Insert,
         insert_with_ids: InsertWithIds,
@@ -99,7 +67,7 @@ class WorkRows:
             alike = list(run)
             rows = [_new_row(one, state) for one, state in alike]
             shared = {**_shared_values(alike[0][0], lease, now), "action": action}
-            ids += self._insert_new(connection, self._sql.INSERT_WORK, rows, shared)
+            ids += self._insert_new(connection, self._sql.insert_work, rows, shared)
         return list(zip(ids, states, strict=True))
 
     def record(self, connection: SqlConnection, results: Sequence[RecordedRun]) -> None:
@@ -117,7 +85,7 @@ class WorkRows:
     def with_bodies(self, connection: SqlConnection, seqs: Sequence[int]) -> set[int]:
         """Return those deliveries that are stored with their bodies."""
         values = {"seqs": self._dialect.array(sorted(set(seqs)))}
-        return {seq for (seq,) in connection.execute(self._sql.WITH_BODIES, values)}
+        return {seq for (seq,) in connection.execute(self._sql.with_bodies, values)}
 
     def _initial_states(self, connection: SqlConnection, work: Sequence[NewWork]) -> list[WorkState]:
         """Return the state in which each item begins."""
@@ -140,7 +108,7 @@ class WorkRows:
             return set()
         self._locks.handlers(connection, {handler for handler, _ in lanes})
         values = {"lanes": self._dialect.rows(sorted(lanes))}
-        return set(connection.execute(self._sql.LANE_HEADS, values).fetchall())
+        return set(connection.execute(self._sql.lane_heads, values).fetchall())
 
 
 def _new_row(one: NewWork, state: WorkState) -> NewRow:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from receiver.core.clock import to_micros
 from receiver.core.deliveries import Delivery
 from receiver.core.subjects import Phrase
-from receiver.core.types import HandlerName
+from receiver.core.types import HandlerName, WorkState
 from receiver.errors import ConfigurationError, NoSearchIndex
 from receiver.stores.sql.columns_of_bodies import PLAIN, headers_text
 from receiver.stores.sql.connection import SqlConnection, number
@@ -16,8 +16,9 @@ from receiver.stores.sql.dialect import NoLocks, insert
 from receiver.stores.sql.statements.reads import Reads
 from receiver.stores.sql.work_rows import NewRow
 from receiver.stores.sql.writes import Writes
-from receiver.stores.sqlite.statements import log, upkeep, work
+from receiver.stores.sqlite.statements import log, upkeep
 from receiver.stores.sqlite.statements.log import HAS_DELIVERY, INSERT_DELIVERY, insert_bodies
+from receiver.stores.sqlite.statements.work import LAST_WORK_ID, SqliteStatements
 
 
 class SqliteDialect:
@@ -27,6 +28,7 @@ class SqliteDialect:
     whole_bodies = log.WHOLE
     has_key = log.HAS_KEY
     keys_from = log.KEYS_FROM
+    greatest, least = "max", "min"
     words_seq = "s.rowid"
     words_match = "s.words MATCH :text"
 
@@ -51,9 +53,31 @@ class SqliteDialect:
         """Return the condition that a column is one of the values in an array."""
         return f"{column} IN (SELECT value FROM json_each(:{name}))"  # noqa: S608 - put together from constants
 
-    def listed(self, name: str) -> str:
+    def among_found(self, column: str, found: str) -> str:
+        """Return the condition that a column is one of the values that a SELECT finds."""
+        return f"{column} IN ({found})"
+
+    def listed(self, name: str, kind: str = "bigint") -> str:
         """Return the values of an array as a source of rows."""
         return f"json_each(:{name}) AS s"
+
+    def given(self, name: str, columns: str) -> str:
+        """Return the SELECT that makes rows of a value."""
+        names = [one.split()[0] for one in columns.split(", ")]
+        cells = ", ".join(f"json_extract(value, '$[{at}]') AS {one}" for at, one in enumerate(names))
+        return f"SELECT {cells} FROM json_each(:{name})"  # noqa: S608 - put together from constants
+
+    def by_id(self, state: WorkState, column: str = "state") -> str:
+        """Return the condition with a plus, which an index does not answer (SQLite manual, Query Planner)."""
+        return f"+{column} = '{state}'"
+
+    def locked(self, order: str = "", strength: str = "UPDATE") -> str:
+        """Return nothing: a transaction that writes is alone."""
+        return ""
+
+    def locked_in_order(self, condition: str) -> str:
+        """Return the condition itself."""
+        return condition
 
     def listed_order(self) -> str:
         """Return nothing: a CROSS JOIN keeps the order of its left table (SQLite manual, Query Planner)."""
@@ -115,7 +139,7 @@ def insert_new_work(
 
     Items of one handler in the same state are one statement, wherever they are among the others.
     """
-    first = number(connection, work.LAST_WORK_ID, {}) + 1
+    first = number(connection, LAST_WORK_ID, {}) + 1
     alike: dict[tuple[HandlerName, int, int, str], dict[int, object]] = {}
     for work_id, (seq, handler, lane, heads_lane, started, state) in enumerate(rows, first):
         items = alike.setdefault((handler, heads_lane, started, state), {})
@@ -146,19 +170,10 @@ def insert_delivery(connection: SqlConnection, delivery: Delivery) -> int | None
 
 WRITES = Writes(
     DIALECT,
-    moments=work,
-    routing=work,
+    SqliteStatements(DIALECT),
     insert=insert,
     insert_with_ids=insert_with_ids,
     insert_new=insert_new_work,
     insert_delivery=insert_delivery,
     locks=NoLocks(),
-    claims=work,
-    leases=work,
-    settling=work,
-    holds=work,
-    once_keys=work,
-    controls=work,
-    pruning=upkeep,
-    workers=work,
 )

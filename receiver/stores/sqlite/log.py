@@ -14,8 +14,8 @@ from receiver.stores.grouped_log import GroupedLog
 from receiver.stores.sql.columns_of_bodies import BESIDE, PLAIN, decoded, headers_text
 from receiver.stores.sql.connection import number
 from receiver.stores.sql.dialect import insert_by_powers
+from receiver.stores.sql.statements import log as shared
 from receiver.stores.sql.statements.columns import SUMMED
-from receiver.stores.sql.statements.job_rows import COUNT_NEXT
 from receiver.stores.sqlite.bodies import BodyWriter, is_long
 from receiver.stores.sqlite.database import Database, file_at, same_file, translated
 from receiver.stores.sqlite.delivery_keys import DeliveryKeys, is_hash
@@ -47,7 +47,11 @@ class JobRows:
         if last_seq - self._summed < BEHIND:
             return
         bounds = {"after": self._summed, "through": min(last_seq, self._summed + _MOST)}
-        for statement in (statements.REMOVE_OF_NEXT, statements.ADD_NEXT, statements.ADVANCE_SUMMED):
+        for statement in (
+            statements.JOB_ROWS.remove_of_next,
+            statements.JOB_ROWS.add_next,
+            statements.ADVANCE_SUMMED,
+        ):
             connection.execute(statement, bounds)
         _count_arrivals(connection, bounds)
         self._summed = bounds["through"]
@@ -58,7 +62,7 @@ def _count_arrivals(connection: sqlite3.Connection, bounds: dict[str, int]) -> N
     if count and first == last:
         connection.execute(statements.ADD_TO_MINUTE, (first, count))
     else:
-        connection.execute(COUNT_NEXT, bounds)
+        connection.execute(shared.COUNT_NEXT, bounds)
 
 
 MAX_ITEMS = 512
@@ -123,7 +127,7 @@ class SqliteLog(GroupedLog):
                 if isinstance(item, Quarantined):
                     _quarantine(connection, item)
                 elif isinstance(item, Probe):
-                    connection.execute(statements.PROBE, (to_micros(item.now),))
+                    connection.execute(shared.PROBE, (to_micros(item.now),))
             if size := max((item.size for item in batch if isinstance(item, Probe)), default=0):
                 connection.execute(statements.END_PROBE)  # of a process that was killed before it did so
                 connection.execute(statements.PROBE_SIZE, ((size + 1) // 2,))
@@ -228,6 +232,6 @@ def _count_again(connection: sqlite3.Connection, seq: int, delivery: Delivery) -
 def _quarantine(connection: sqlite3.Connection, item: Quarantined) -> None:
     headers = headers_text(item.headers)
     connection.execute(
-        statements.QUARANTINE,
+        shared.QUARANTINE,
         (to_micros(item.received_at), item.reason, item.detail, item.key, headers, item.body),
     )

@@ -1,7 +1,7 @@
 """The SQL of appending, and of bringing deliveries in from outside. Rows travel as one array for each column."""
 
 from receiver.stores.sql.statements.columns import SUMMED
-from receiver.stores.sql.statements.job_rows import JobRowStatements
+from receiver.stores.sql.statements.log import JobRowStatements
 
 SYNC_IF_OFF = """CASE current_setting('synchronous_commit')
     WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END"""
@@ -52,17 +52,7 @@ UPDATE deliveries AS d SET duplicates = d.duplicates + g.times
 FROM unnest(CAST(:seqs AS bigint[]), CAST(:times AS integer[])) AS g (seq, times) WHERE d.seq = g.seq
 """
 
-QUARANTINE = "INSERT INTO quarantine (received_at, reason, detail, key, headers, body) VALUES (?, ?, ?, ?, ?, ?)"
-
 RESTORE_BODY = "INSERT INTO bodies (seq, headers, body) VALUES (?, ?, ?)"
-
-RESTORED = "UPDATE deliveries SET pruned_at = NULL WHERE seq = ?"
-
-MARK_BACKFILLED = "INSERT INTO marks (name, value) VALUES ('backfilled', 1) ON CONFLICT (name) DO NOTHING"
-
-PROBE = """
-INSERT INTO marks (name, value) VALUES ('probe', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value
-"""
 
 # In one transaction, so that nobody sees the row.
 PROBE_SIZE = "INSERT INTO bodies (seq, headers, body) VALUES (-pg_backend_pid(), '', ?)"
@@ -70,17 +60,11 @@ PROBE_SIZE = "INSERT INTO bodies (seq, headers, body) VALUES (-pg_backend_pid(),
 END_PROBE = "DELETE FROM bodies WHERE seq = -pg_backend_pid()"
 
 
-# FOLDED: The SQL that keeps one row for each job, up to the mark `summed`.
-_ROWS = JobRowStatements(
+JOB_ROWS = JobRowStatements(
     # As in the index job_ends.
     ends_job="(e.type LIKE '%.completed' OR e.type LIKE '%.failed' OR e.type LIKE '%.cancelled')",
     among_seqs="{} = ANY(:seqs)".format,
 )
-
-REMOVE_OF_NEXT = _ROWS.remove_of_next
-ADD_NEXT = _ROWS.add_next
-REMOVE_OF_PRUNED = _ROWS.remove_of_pruned
-ADD_WITHOUT_PRUNED = _ROWS.add_without_pruned
 
 # Its row is locked, so that only one transaction at a time changes the rows of jobs. Nobody waits for it:
 # whoever has it does the same.

@@ -1,8 +1,5 @@
 """The SQL that ends a copy into a PostgreSQL store."""
 
-from collections.abc import Sequence
-
-from receiver.stores.postgres.statements.log import ADD_WITHOUT_PRUNED, LOCK_SUMMED, REMOVE_OF_PRUNED
 from receiver.stores.sql.statements.columns import INDEXED_TO
 
 # Without a number that was given, the first one is 1.
@@ -13,25 +10,6 @@ NO_JOBS = "DELETE FROM jobs"
 NO_MINUTES = "DELETE FROM arrival_minutes"
 
 SET_SUMMED = "UPDATE marks SET value = :through WHERE name = 'summed'"
-
-
-# FOLDED: The SQL that keeps a store small.
-REMOVE_BODIES = "DELETE FROM bodies WHERE seq = ANY(:seqs)"
-
-NOTE_PRUNED = "UPDATE deliveries SET pruned_at = :now WHERE seq = ANY(:seqs)"
-
-REMOVE_ALL: Sequence[str] = (
-    "DELETE FROM attempts WHERE work_id = ANY(ARRAY(SELECT id FROM work_items WHERE delivery_seq = ANY(:seqs)))",
-    "DELETE FROM work_items WHERE delivery_seq = ANY(:seqs)",
-    LOCK_SUMMED,
-    REMOVE_OF_PRUNED,
-    ADD_WITHOUT_PRUNED,
-    "DELETE FROM deliveries WHERE seq = ANY(:seqs)",
-)
-
-ONCE_KEYS_BEFORE = "SELECT handler, key FROM once_keys WHERE asked_at < :before LIMIT :limit"
-
-REMOVE_ONCE_KEY = "DELETE FROM once_keys WHERE handler = :handler AND key = :key"
 
 
 # FOLDED: The SQL of the index of words.

@@ -1,7 +1,7 @@
 """The SQL of appending, and of bringing deliveries in from outside."""
 
 from receiver.stores.sql.columns_of_bodies import BESIDE, PLAIN
-from receiver.stores.sql.statements.job_rows import JobRowStatements
+from receiver.stores.sql.statements.log import JobRowStatements
 
 # FOLDED: The SQL of bodies that lie in files beside the database.
 BODY = f"CASE b.coding WHEN {BESIDE} THEN body_beside(b.body) ELSE b.body END"
@@ -152,32 +152,18 @@ KEPT = f"""
 SELECT d.size, {BODY}, b.coding FROM deliveries AS d LEFT JOIN bodies AS b ON b.seq = d.seq WHERE d.seq = ?
 """
 
-QUARANTINE = "INSERT INTO quarantine (received_at, reason, detail, key, headers, body) VALUES (?, ?, ?, ?, ?, ?)"
-
-RESTORED = "UPDATE deliveries SET pruned_at = NULL WHERE seq = ?"
-
-MARK_BACKFILLED = "INSERT INTO marks (name, value) VALUES ('backfilled', 1) ON CONFLICT (name) DO NOTHING"
-
-PROBE = """
-INSERT INTO marks (name, value) VALUES ('probe', ?)
-ON CONFLICT (name) DO UPDATE SET value = excluded.value
-"""
-
 PROBE_SIZE = "INSERT INTO marks (name, value) VALUES ('probe:' || hex(zeroblob(?)), 0)"
 """Two characters for each byte."""
 
 END_PROBE = "DELETE FROM marks WHERE name >= 'probe:' AND name < 'probe;'"
 
 
-# FOLDED: The SQL that keeps one row for each job, up to the mark `summed`.
-_ROWS = JobRowStatements(
+JOB_ROWS = JobRowStatements(
     # As in the index job_ends, to the letter: else SQLite does not use it (its manual, Partial Indexes).
     ends_job="(e.type GLOB '*.completed' OR e.type GLOB '*.failed' OR e.type GLOB '*.cancelled')",
     among_seqs="{} IN (SELECT value FROM json_each(:seqs))".format,
 )
 
-REMOVE_OF_NEXT = _ROWS.remove_of_next
-ADD_NEXT = _ROWS.add_next
 ADVANCE_SUMMED = "UPDATE marks SET value = :through WHERE name = 'summed'"
 # Acks wait for these. To group 256 deliveries of the same minute takes 16 steps for each, and this takes 10.
 SPAN_OF_NEXT = """
@@ -188,5 +174,3 @@ ADD_TO_MINUTE = """
 INSERT INTO arrival_minutes (minute, count) VALUES (?, ?)
 ON CONFLICT (minute) DO UPDATE SET count = count + excluded.count
 """
-REMOVE_OF_PRUNED = _ROWS.remove_of_pruned
-ADD_WITHOUT_PRUNED = _ROWS.add_without_pruned

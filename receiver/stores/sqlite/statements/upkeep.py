@@ -1,10 +1,8 @@
 """What a backup asks a store of any schema version."""
 
-from collections.abc import Sequence
-
 from receiver.stores.sql.columns_of_bodies import BESIDE, PLAIN
 from receiver.stores.sql.statements.columns import INDEXED_TO
-from receiver.stores.sqlite.statements.log import ADD_WITHOUT_PRUNED, BODY, REMOVE_OF_PRUNED
+from receiver.stores.sqlite.statements.log import BODY
 
 CONTENTS = "SELECT count(*), max(received_at) FROM deliveries"
 
@@ -34,18 +32,6 @@ NO_MINUTES = "DELETE FROM arrival_minutes"
 
 
 # FOLDED: The SQL that keeps a store small.
-REMOVE_BODIES = "DELETE FROM bodies WHERE seq IN (SELECT value FROM json_each(:seqs))"
-
-NOTE_PRUNED = "UPDATE deliveries SET pruned_at = :now WHERE seq IN (SELECT value FROM json_each(:seqs))"
-
-REMOVE_ATTEMPTS = """
-DELETE FROM attempts WHERE work_id IN (
-    SELECT id FROM work_items WHERE delivery_seq IN (SELECT value FROM json_each(:seqs))
-)
-"""
-
-REMOVE_WORK = "DELETE FROM work_items WHERE delivery_seq IN (SELECT value FROM json_each(:seqs))"
-
 # The functions of `sqlite/delivery_keys.py` have to be there.
 REMOVE_KEYS = """
 DELETE FROM delivery_keys WHERE (key, seq) IN (
@@ -53,26 +39,10 @@ DELETE FROM delivery_keys WHERE (key, seq) IN (
 )
 """
 
-REMOVE_DELIVERIES = "DELETE FROM deliveries WHERE seq IN (SELECT value FROM json_each(:seqs))"
-
 NOTE_REMOVED = """
 INSERT INTO marks (name, value) SELECT 'removed', coalesce(max(value), 0) FROM json_each(:seqs) WHERE TRUE
 ON CONFLICT (name) DO UPDATE SET value = max(value, excluded.value)
 """
-
-REMOVE_ALL: Sequence[str] = (
-    REMOVE_ATTEMPTS,
-    REMOVE_WORK,
-    REMOVE_KEYS,
-    REMOVE_OF_PRUNED,
-    ADD_WITHOUT_PRUNED,
-    REMOVE_DELIVERIES,
-    NOTE_REMOVED,
-)
-
-ONCE_KEYS_BEFORE = "SELECT handler, key FROM once_keys WHERE asked_at < :before LIMIT :limit"
-
-REMOVE_ONCE_KEY = "DELETE FROM once_keys WHERE handler = :handler AND key = :key"
 
 COMPRESSED = "SELECT coalesce((SELECT value FROM marks WHERE name = 'compressed'), 0)"
 
