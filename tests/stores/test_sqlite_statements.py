@@ -81,8 +81,8 @@ RARE = (
     *("health.counts", "health.latest_attempts", "once_keys_before", "WHOLE"),
     *("CONTENTS", "NEWER", "ADD_KEYS", "move_back 3"),
 )
-"""What `handlers list`, maintenance, backups and copies ask now and then, and what is done when the clock was set back:
-they scan everything; an index would cost more."""
+"""What `handlers list`, maintenance, backups and copies ask now and then, and what is done when the clock was set
+back: they scan everything; an index would cost more."""
 MOST = 20_000
 
 
