@@ -32,7 +32,6 @@ from receiver.stores.sql.jobs import NEWEST, JobReports
 from receiver.stores.sql.listings import SCAN_LIMIT, PageReports, among_few, among_few_work, start_reading
 from receiver.stores.sql.rows import attempt, delivery_summary, switches, work_summary, worker_report
 from receiver.stores.sql.statements.reads import Reads
-from receiver.stores.sql.statements.schedules import ALL_NOTED
 
 
 # FOLDED: What has arrived since somebody last looked.
@@ -326,7 +325,7 @@ class SqlReports(FeedReports, JobReports, ActionReports, PageReports):
             oldest = min((moment for moment in since if moment is not None), default=None)
             age = None if oldest is None else max(timedelta(0), now - from_micros(oldest))
             paused = [name for name, to in switches(connection).items() if to is HandlerSwitch.PAUSED]
-            next_runs = {name: from_micros(at) for name, _, at in connection.execute(ALL_NOTED)}
+            next_runs = {name: from_micros(at) for name, _, at in connection.execute(self._reads.health.schedules)}
             return Backlog(new, waiting, running, age, tuple(sorted(paused)), lost, next_runs)
 
         return await self.database.call(read)
@@ -357,7 +356,7 @@ class SqlReports(FeedReports, JobReports, ActionReports, PageReports):
         for name, state, count in connection.execute(health.counts if count_done else health.counts_but_done):
             counts.setdefault(name, {})[WorkState(state)] = count
         off = switches(connection)
-        scheduled = {name: (schedule, from_micros(at)) for name, schedule, at in connection.execute(ALL_NOTED)}
+        scheduled = {name: (schedule, from_micros(at)) for name, schedule, at in connection.execute(self._reads.health.schedules)}
         reports = []
         for name in sorted(counts.keys() | off.keys() | scheduled.keys()):
             error = connection.execute(health.latest_error, {"handler": name}).fetchone() or (None, None)

@@ -33,5 +33,3 @@ SELECT d.seq {_RUNS} AND d.seq <= ({ROUTED}) AND NOT EXISTS ({_OPEN_WORK})
 ORDER BY d.key DESC LIMIT 100 OFFSET :kept
 """
 """Ended runs beyond the last ones. A store that has more of them than one statement takes loses the rest later."""
-
-ALL_NOTED = "SELECT handler, schedule, next_at FROM schedules"

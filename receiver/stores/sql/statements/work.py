@@ -88,6 +88,7 @@ class HealthStatements:
 
     workers = "SELECT name, machine, pid, version, started_at, seen_at, limits FROM workers ORDER BY name"
     paces = "SELECT name, paced_until FROM handlers WHERE paced_until > 0"
+    schedules = "SELECT handler, schedule, next_at FROM schedules"
     leased = "SELECT worker, handler, count(*) FROM work_items WHERE state = 'running' GROUP BY worker, handler"
     activity = _ACTIVITY.format(conditions="")
     activity_of = _ACTIVITY.format(conditions="AND handler = :handler")
