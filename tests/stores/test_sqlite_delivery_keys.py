@@ -14,12 +14,11 @@ import pytest
 
 from receiver.core.deliveries import Delivery
 from receiver.core.types import AppendOutcome, DeliveryKey
-from receiver.stores.sqlite import bodies, delivery_keys
+from receiver.stores.sqlite import bodies, delivery_keys, statements
 from receiver.stores.sqlite.database import transaction
 from receiver.stores.sqlite.delivery_keys import DeliveryKeys, add_functions, index_key
 from receiver.stores.sqlite.dialect import READS, WRITES
 from receiver.stores.sqlite.log import insert_deliveries
-from receiver.stores.sqlite.statements import log
 from receiver.stores.sqlite.store import SqliteStore
 from receiver.stores.sqlite.write_ahead_log import log_path
 from tests.doubles import delivery
@@ -163,10 +162,10 @@ def test_what_others_store_is_moved_too(connection: sqlite3.Connection, made: Pa
 
 def schedule(connection: sqlite3.Connection, key: str) -> None:
     """Store a delivery as a worker does."""
-    assert connection.execute(log.HAS_DELIVERY, {"key": key}).fetchone() is None
+    assert connection.execute(statements.HAS_DELIVERY, {"key": key}).fetchone() is None
     row = (key, "schedule.run", None, None, None, 0, 1, "schedule")
-    (seq,) = connection.execute(log.INSERT_DELIVERY, row).fetchone()
-    connection.execute(log.insert_bodies(1), (seq, "[]", b"b", 0))
+    (seq,) = connection.execute(statements.INSERT_DELIVERY, row).fetchone()
+    connection.execute(statements.insert_bodies(1), (seq, "[]", b"b", 0))
 
 
 def twins(count: int) -> list[DeliveryKey]:
@@ -230,7 +229,7 @@ def test_any_number_of_writers_agree_with_the_table(made: Path, monkeypatch: pyt
             there = {DeliveryKey(key): seq for key, seq in main.execute("SELECT key, seq FROM deliveries")}
             assert keys.find(connection, pool) == there
             assert DeliveryKeys().find(main, pool) == there
-            is_there = main.execute(log.HAS_DELIVERY, {"key": chosen[0]}).fetchone() is not None
+            is_there = main.execute(statements.HAS_DELIVERY, {"key": chosen[0]}).fetchone() is not None
             assert is_there == (chosen[0] in there)
             beginning = {"first": chosen[0][:9], "above": chosen[0][:9] + "\x7f", "rows": 99}
             begun = {key for (key,) in main.execute(READS.deliveries.keys_from, beginning)}

@@ -13,13 +13,12 @@ from receiver.core.types import WorkState
 from receiver.stores.sql.jobs import job_listing
 from receiver.stores.sql.statements import columns
 from receiver.stores.sql.statements import log as shared
-from receiver.stores.sqlite import bodies
+from receiver.stores.sqlite import bodies, dialect, statements
 from receiver.stores.sqlite.delivery_keys import add_functions
 from receiver.stores.sqlite.dialect import READS, WRITES
-from receiver.stores.sqlite.statements import log, upkeep, work
 from tests.stores.rows import MOMENTS, moments
 
-MODULES = (columns, shared, log, upkeep, work)
+MODULES = (columns, shared, statements, statements, dialect)
 GROUPS = (READS.deliveries, READS.jobs, READS.work, READS.health, READS.quarantine)
 
 
@@ -32,7 +31,7 @@ def every_name() -> Iterator[tuple[str, object]]:
         yield name, value
         if isinstance(value, tuple):
             yield from ((f"{name} {at}", one) for at, one in enumerate(value))
-    yield from vars(log.JOB_ROWS).items()
+    yield from vars(statements.JOB_ROWS).items()
     for group in GROUPS:
         for name in dir(group):
             yield f"{type(group).__name__.removesuffix('Statements').lower()}.{name}", getattr(group, name)
@@ -63,11 +62,11 @@ STATEMENTS = {
     "recent jobs of a type": job_listing(READS, JobFilter(type="crawl"))[0],
     "older jobs": job_listing(READS, JobFilter())[1],
     "older open jobs": job_listing(READS, JobFilter(state=JobState.OPEN))[1],
-    "insert_deliveries": log.insert_deliveries(2),
-    "insert_bodies": log.insert_bodies(2),
-    "find": log.find(2),
-    "move": log.move(2),
-    "move unremoved": log.move_unremoved(2),
+    "insert_deliveries": statements.insert_deliveries(2),
+    "insert_bodies": statements.insert_bodies(2),
+    "find": statements.find(2),
+    "move": statements.move(2),
+    "move unremoved": statements.move_unremoved(2),
     **{f"skip {state}": one for state, one in WRITES.sql.skip.items()},
 }
 GROWING = ("deliveries", "bodies", "work_items", "attempts", "quarantine", "once_keys", "delivery_keys")
@@ -92,7 +91,7 @@ def connection(made: Path) -> Iterator[sqlite3.Connection]:
     with closing(sqlite3.connect(made, isolation_level=None)) as connection:
         add_functions(connection)
         bodies.add_functions(connection, made)
-        connection.execute(upkeep.CREATE)
+        connection.execute(statements.CREATE_WORDS)
         yield connection
 
 

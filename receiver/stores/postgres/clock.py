@@ -11,7 +11,7 @@ from receiver.errors import StoreError
 from receiver.runtime.log_lines import event_log
 from receiver.stores.postgres.connection import PostgresConnection
 from receiver.stores.postgres.database import PostgresDatabase
-from receiver.stores.postgres.statements.work import MICROS
+from receiver.stores.postgres.statements import MICROS
 from receiver.stores.sql.connection import SqlConnection
 
 log = event_log(__name__)

@@ -1,4 +1,4 @@
-"""Import deliveries into a PostgreSQL store."""
+"""What operators decide, brought into a PostgreSQL store: decisions, imports, copies, pruning."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
@@ -11,15 +11,14 @@ from receiver.core.bulk import Imported
 from receiver.core.deliveries import Delivery, Receipt
 from receiver.core.types import AppendOutcome, Origin
 from receiver.errors import UnknownRequest
-from receiver.stores.postgres.arrivals import Kept, insert_new, kept, kept_all
+from receiver.stores.postgres import statements as log_statements
+from receiver.stores.postgres import statements as upkeep_statements
 from receiver.stores.postgres.connection import PostgresConnection
 from receiver.stores.postgres.database import PostgresDatabase
 from receiver.stores.postgres.dialect import DIALECT, READS, WRITES
-from receiver.stores.postgres.log import append_all
+from receiver.stores.postgres.log import Kept, append_all, insert_new, kept, kept_all
 from receiver.stores.postgres.reports import restore
-from receiver.stores.postgres.statements import log as log_statements
-from receiver.stores.postgres.statements import upkeep as upkeep_statements
-from receiver.stores.postgres.statements.log import APPEND_TURN, JOB_ROWS
+from receiver.stores.postgres.statements import APPEND_TURN, JOB_ROWS
 from receiver.stores.sql.columns_of_bodies import headers_text
 from receiver.stores.sql.connection import number
 from receiver.stores.sql.controls import SqlControls
@@ -70,7 +69,6 @@ def _known(connection: PostgresConnection, stored: Kept, delivery: Delivery) -> 
     return AppendOutcome.DUPLICATE
 
 
-# FOLDED: What operators decide, written into a PostgreSQL store.
 class PostgresControls(SqlControls):
     """Controls. Each commit stirs the workers."""
 
@@ -105,7 +103,6 @@ class PostgresControls(SqlControls):
         return await self.database.call(write)
 
 
-# FOLDED: A PostgreSQL store as a side of a copy.
 class PostgresCopySide:
     """A CopySide."""
 
@@ -134,7 +131,6 @@ class PostgresCopySide:
         connection.execute(upkeep_statements.SET_SUMMED, bounds)
 
 
-# FOLDED: What keeps a PostgreSQL store small.
 class PostgresMaintenance(SqlMaintenance):
     """A Maintenance. Its commits are not synced: after a crash something may have to be removed again."""
 

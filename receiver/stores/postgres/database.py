@@ -13,11 +13,9 @@ import psycopg
 from psycopg import errors
 
 from receiver.errors import StoreError, StoreRefused
-from receiver.stores.postgres.address import Address
-from receiver.stores.postgres.connection import PostgresConnection, StatementDeadline, Translation
+from receiver.stores.postgres.connection import Address, PostgresConnection, StatementDeadline, Translation
 from receiver.stores.sql.connection import ConnectionThread, NoNumber
 
-# FOLDED: PostgreSQL's errors in our own words (PostgreSQL manual, Appendix A, Error Codes).
 REPEATED = (errors.DeadlockDetected, errors.SerializationFailure)
 """The server undid a transaction that came into the way of another one. The same again succeeds."""
 POISONOUS = ("22", "23", "54")

@@ -1,4 +1,4 @@
-"""Vectors of words and queries for them, written as text, so that no parser of the server changes the words."""
+"""How PostgreSQL spells what the shared statements need: conditions, words, locks, and inserts of many rows."""
 
 import json
 import re
@@ -11,20 +11,20 @@ from receiver.core.deliveries import Delivery
 from receiver.core.subjects import Phrase, Texts
 from receiver.core.types import HandlerName, WorkState
 from receiver.errors import NoSearchIndex
-from receiver.stores.postgres.arrivals import insert_new
-from receiver.stores.postgres.statements import upkeep
-from receiver.stores.postgres.statements.log import (
+from receiver.stores.postgres import statements
+from receiver.stores.postgres.log import insert_new
+from receiver.stores.postgres.statements import (
     APPEND_TURN,
     HANDLERS_WITH_LANES,
     KEEP_DELIVERIES,
     LOCK_DELIVERIES,
     LOCK_HANDLERS,
     SEQ_OF,
+    PostgresStatements,
 )
-from receiver.stores.postgres.statements.work import PostgresStatements
 from receiver.stores.sql.connection import SqlConnection, number
 from receiver.stores.sql.dialect import Locks
-from receiver.stores.sql.statements.reads import Reads
+from receiver.stores.sql.statements.filters import Reads
 from receiver.stores.sql.statements.writing import Statements
 from receiver.stores.sql.work_rows import NewRow
 from receiver.stores.sql.writes import Writes
@@ -76,7 +76,6 @@ def _quoted(word: str) -> str:
     return f"'{word[:_MAX_WORD]}'"  # words have letters and digits only
 
 
-# FOLDED: How PostgreSQL spells what the shared statements need, and its own statements.
 class PostgresDialect:
     """A Dialect. Arrays travel as arrays, and rows as JSON."""
 
@@ -118,7 +117,7 @@ class PostgresDialect:
             f"value ->> {at} AS {column}" if kind == "text" else f"CAST(value ->> {at} AS {kind}) AS {column}"
             for at, (column, kind) in enumerate(one.split() for one in columns.split(", "))
         )
-        return f"SELECT {cells} FROM json_array_elements(CAST(:{name} AS json))"  # noqa: S608 - from constants
+        return f"SELECT {cells} FROM json_array_elements(CAST(:{name} AS json))"
 
     def by_id(self, state: WorkState, column: str = "state") -> str:
         """Return the condition so that only the primary key finds the rows.
@@ -135,7 +134,7 @@ class PostgresDialect:
 
     def locked_in_order(self, condition: str) -> str:
         """Return a condition that locks what it finds: transactions that lock in one order do not deadlock."""
-        found = f"SELECT id FROM work_items WHERE {condition} {self.locked('id')}"  # noqa: S608 - from constants
+        found = f"SELECT id FROM work_items WHERE {condition} {self.locked('id')}"
         return self.among_found("id", found)
 
     def listed_order(self) -> str:
@@ -168,7 +167,7 @@ class PostgresDialect:
 
     def require_index(self, connection: SqlConnection) -> None:
         """Raise an error if there is no index of words."""
-        if not number(connection, upkeep.EXISTS, {}):
+        if not number(connection, statements.HAS_WORDS, {}):
             raise NoSearchIndex
 
 

@@ -17,19 +17,21 @@ from receiver.stores.postgres.connection import PostgresConnection
 from receiver.stores.postgres.database import PostgresDatabase
 from receiver.stores.postgres.dialect import WRITES
 from receiver.stores.postgres.log import PostgresJobRows
-from receiver.stores.postgres.statements.work import LATEST_CHANGE, ROUTING, SKIP_IDS, TAKE_TURN
+from receiver.stores.postgres.statements import LATEST_CHANGE, ROUTING, SKIP_IDS, TAKE_TURN
 from receiver.stores.sql.connection import SqlConnection
 from receiver.stores.sql.queue import SqlQueue
 from receiver.stores.sql.writes import Writes
 
-# FOLDED: Whose turn it is to route: else all workers would read the same deliveries, and all but one for nothing.
 PATIENCE = timedelta(seconds=1)
 """How long a worker keeps its turn in which it routes nothing: it may have died, have no memory for more, or have
 claimed so much other work that it takes no more."""
 
 
 class RoutingTurn:
-    """The turns of one worker. They only save work: `route` itself lets one worker through."""
+    """The turns of one worker to route: without turns, all workers would read the same deliveries.
+
+    They only save work: `route` itself lets one worker through.
+    """
 
     def __init__(self, patience: timedelta = PATIENCE) -> None:
         self._patience = patience.total_seconds()

@@ -7,8 +7,7 @@ from datetime import timedelta
 from receiver.core.types import Schema
 from receiver.errors import StoreError, StoreRefused
 from receiver.runtime.log_lines import event_log
-from receiver.stores.postgres.address import Address
-from receiver.stores.postgres.connection import PostgresConnection, StatementDeadline, Translation
+from receiver.stores.postgres.connection import Address, PostgresConnection, StatementDeadline, Translation
 from receiver.stores.postgres.database import translated
 from receiver.stores.sql.migrations import migrations_of, require_released
 

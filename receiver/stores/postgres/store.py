@@ -13,15 +13,14 @@ from receiver.core.ports.reports import Reports
 from receiver.core.ports.store import Controls, Maintenance, SearchIndex
 from receiver.core.types import Schema, Tell
 from receiver.stores.postgres import schema
-from receiver.stores.postgres.address import parse_address
 from receiver.stores.postgres.clock import OpenClocks, database_clock
-from receiver.stores.postgres.connection import PostgresConnection, Translation
+from receiver.stores.postgres.connection import PostgresConnection, Translation, parse_address
 from receiver.stores.postgres.controls import PostgresControls, PostgresMaintenance
 from receiver.stores.postgres.database import READING, STATEMENT_DEADLINE, SYNCED, UNSYNCED, PostgresDatabase
 from receiver.stores.postgres.log import PostgresLog
 from receiver.stores.postgres.queue import PostgresQueue, skip_ids
 from receiver.stores.postgres.reports import PostgresReports, PostgresSearch, notes
-from receiver.stores.postgres.statements.work import STIR
+from receiver.stores.postgres.statements import STIR
 
 APPEND_DEADLINE = timedelta(seconds=3)
 """How long an append may wait for the server: senders get their answers before `ack_deadline`."""

@@ -16,9 +16,9 @@ from receiver.core.work import LOST
 from receiver.core.work_states import SKIPPABLE
 from receiver.stores.sql.connection import SqlConnection
 from receiver.stores.sql.dialect import Dialect, Locks
-from receiver.stores.sql.moments import LatestMoment
 from receiver.stores.sql.rows import delivery_or_reason, switches
 from receiver.stores.sql.statements.writing import Statements
+from receiver.stores.sql.work_rows import LatestMoment
 
 MAX_ITEMS = 1_000
 """Rows that one transaction skips or takes from dead workers for a handler: acks wait for the write lock."""

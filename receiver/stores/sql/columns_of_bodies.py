@@ -1,4 +1,4 @@
-"""Headers as the text of a column."""
+"""The columns of bodies: headers as a text, and bodies as they came, compressed, or in a file."""
 
 import zlib
 from collections.abc import Iterator, Sequence
@@ -72,7 +72,6 @@ class _StoredHeaders(Sequence[tuple[str, str]]):
         return tuple, (self._read(),)
 
 
-# FOLDED: Compress bodies for the store, and restore them byte for byte.
 PLAIN, DEFLATED, BESIDE = 0, 1, 2
 """How a body is stored: as it came, compressed, or in a file beside a SQLite database."""
 

@@ -1,4 +1,4 @@
-"""What the shared code asks of a connection, whichever driver makes it."""
+"""What the shared code asks of a connection and its thread, whichever driver makes it."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -72,7 +72,6 @@ def number(connection: SqlConnection, sql: str, values: Mapping[str, object]) ->
     return int(row[0])
 
 
-# FOLDED: A thread of its own for a connection whose driver blocks.
 class ConnectionThread:
     """Runs functions one after the other, in the order of the calls.
 
@@ -132,7 +131,6 @@ def _resolve(future: asyncio.Future[Any], result: object, error: BaseException |
         future.set_exception(error)
 
 
-# FOLDED: Errors that say which of two stores they come from.
 @contextmanager
 def errors_of(name: str) -> Iterator[None]:
     """Let the errors of a store begin with its name."""

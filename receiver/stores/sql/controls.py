@@ -1,18 +1,62 @@
-"""What operators decide about work."""
+"""What operators decide about work, and what is recorded of their actions."""
 
+import json
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TypeVar
 
 from receiver.core.clock import to_micros
+from receiver.core.recorded_actions import NewAction
 from receiver.core.rules import as_replay
 from receiver.core.types import HandlerName, HandlerSwitch
 from receiver.core.work import NewWork, RecordedRun
-from receiver.stores.sql.actions import SqlActionLog, count_for
-from receiver.stores.sql.connection import SqlConnection, SqlDatabase
+from receiver.stores.sql.connection import SqlConnection, SqlDatabase, number
+from receiver.stores.sql.statements import work as statements
 from receiver.stores.sql.writes import Writes
 
 T = TypeVar("T")
+
+
+class SqlActionLog:
+    """An ActionLog."""
+
+    def __init__(self, database: SqlDatabase) -> None:
+        self.database = database
+
+    async def begin_action(self, action: NewAction, *, now: datetime) -> int:
+        """Record that an action begins."""
+        values = {
+            "actor": action.actor,
+            "verb": action.verb,
+            "about": action.about,
+            "choice": json.dumps(dict(action.choice)),
+            "planned": action.planned,
+            "now": to_micros(now),
+        }
+
+        def write(connection: SqlConnection) -> int:
+            with self.database.transaction(connection):
+                return number(connection, statements.BEGIN_ACTION, values)
+
+        return await self.database.call(write)
+
+    async def advance_action(self, action: int, *, seen: int, changed: int, now: datetime) -> None:
+        """Add to what it has looked at and changed."""
+
+        def write(connection: SqlConnection) -> None:
+            with self.database.transaction(connection):
+                count_for(connection, action, seen=seen, changed=changed, now=now)
+
+        await self.database.call(write)
+
+    async def end_action(self, action: int, *, now: datetime, error: str | None = None) -> None:
+        """Record that it has ended."""
+
+        def write(connection: SqlConnection) -> None:
+            with self.database.transaction(connection):
+                connection.execute(statements.END_ACTION, {"action": action, "now": to_micros(now), "error": error})
+
+        await self.database.call(write)
 
 
 class SqlControls(SqlActionLog):
@@ -104,3 +148,10 @@ class SqlControls(SqlActionLog):
             return changed
 
         return await self.write(write)
+
+
+def count_for(connection: SqlConnection, action: int | None, *, seen: int, changed: int, now: datetime) -> None:
+    """Add to an action inside a transaction; None is no action."""
+    if action is not None:
+        values = {"action": action, "seen": seen, "changed": changed, "now": to_micros(now)}
+        connection.execute(statements.ADVANCE_ACTION, values)

@@ -1,4 +1,4 @@
-"""Many rows to one statement."""
+"""What differs between SQL databases: how they spell SQL, how many rows are inserted, and what is locked."""
 
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
@@ -60,7 +60,6 @@ def attempt_row(work_id: int, attempt: "Attempt") -> AttemptRow:
     )
 
 
-# FOLDED: How SQL databases differ in the statements that they share.
 class Dialect(Protocol):
     """How a database spells the parts that differ. A `name` is that of a value, without its colon."""
 
@@ -138,7 +137,6 @@ class Dialect(Protocol):
         """Raise NoSearchIndex if there is no index of words, or ConfigurationError if it cannot be read."""
 
 
-# FOLDED: Locks that stand for something wider than a row, for databases where several transactions write at a time.
 class Locks(Protocol):
     """Each lock is held until the transaction ends. Taking one that is held already does nothing."""
 

@@ -16,10 +16,8 @@ from receiver.stores.sql.jobs import NEWEST
 from receiver.stores.sql.rows import delivery_or_reason, delivery_summary, work_summary
 from receiver.stores.sql.statements import work as statements
 from receiver.stores.sql.statements.deliveries import LAST_DELIVERY
-from receiver.stores.sql.statements.filters import PageStatements
-from receiver.stores.sql.statements.reads import Reads
+from receiver.stores.sql.statements.filters import PageStatements, Reads
 
-# FOLDED: Narrow a selective filter to the rows that an index returns.
 NOTHING = "AND 1 = 0"
 """A condition that nothing meets."""
 SCAN_LIMIT = 10_000
@@ -149,7 +147,6 @@ class _Look:
         return [self._row(row) for row in self._connection.execute(self._statements.rows, values)]
 
 
-# FOLDED: Read many deliveries with their bodies, page by page.
 MAX_ITEMS = 1_000
 MAX_BYTES = 4 * 1024 * 1024
 """Deliveries in a page and bytes of their bodies. A longer body is a page of its own."""
@@ -249,7 +246,6 @@ def _fetched(rows: SqlRows) -> tuple[list[StoredDelivery], bool]:
     return page, True
 
 
-# FOLDED: Plans: count what a mass action would touch.
 MAX_COUNTED_KINDS = 24
 """Up to so many kinds, each has a count with a condition of its own. GROUP BY would sort all rows, which takes
 longer than reading them twice."""

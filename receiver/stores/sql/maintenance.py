@@ -11,7 +11,7 @@ from receiver.core.types import DeliveryState
 from receiver.stores.sql.connection import SqlConnection, SqlDatabase, SqlRows, number
 from receiver.stores.sql.listings import plan
 from receiver.stores.sql.statements.deliveries import LAST_DELIVERY, STOPS_LANE
-from receiver.stores.sql.statements.reads import Reads
+from receiver.stores.sql.statements.filters import Reads
 from receiver.stores.sql.statements.work import ANY_ACTIVITY, ANY_OLD_ACTION, FORGET_ACTIONS, FORGET_ACTIVITY
 from receiver.stores.sql.writes import Writes
 

@@ -9,6 +9,7 @@ from receiver.core.activity import WorkerSign
 from receiver.core.batches import BatchSize
 from receiver.core.claims import (
     ClaimLimits,
+    DueRun,
     FollowerClaim,
     HandlerClaim,
     HeldItem,
@@ -21,14 +22,137 @@ from receiver.core.claims import (
 from receiver.core.clock import from_micros, to_micros
 from receiver.core.deliveries import StoredDelivery
 from receiver.core.rules import later_work, with_worker
-from receiver.core.types import DeliveryKey, HandlerName, HandlerSwitch, WorkerId
+from receiver.core.schedules import FORGOTTEN_AFTER, KEPT_RUNS, PlannedRun, RunOutcome, counts_still, run_keys
+from receiver.core.types import DeliveryKey, HandlerName, HandlerSwitch, Trigger, WorkerId
 from receiver.core.work import NewWork
-from receiver.stores.sql.connection import SqlConnection, SqlDatabase, Values, number
+from receiver.core.work_states import OPEN
+from receiver.stores.sql.connection import SqlConnection, SqlDatabase, Values, number, prefix_bounds
+from receiver.stores.sql.maintenance import remove_deliveries
 from receiver.stores.sql.rows import delivery_or_reason, switches, written_limits
-from receiver.stores.sql.schedules import SqlSchedules
 from receiver.stores.sql.settling import LeaseLost, PendingActivity, SettledBatch
-from receiver.stores.sql.statements.columns import ROUTED
+from receiver.stores.sql.statements.columns import ROUTED, in_states
+from receiver.stores.sql.statements.deliveries import ITS_WORK
 from receiver.stores.sql.writes import Writes
+
+NOTED = "SELECT schedule, next_at FROM schedules WHERE handler = :handler"
+
+NOTE = """
+INSERT INTO schedules (handler, schedule, next_at) VALUES (:handler, :schedule, :next_at)
+ON CONFLICT (handler) DO UPDATE SET schedule = excluded.schedule, next_at = excluded.next_at
+"""
+
+ANY_FORGOTTEN = "SELECT count(*) FROM schedules WHERE next_at < :before"
+
+FORGET = "DELETE FROM schedules WHERE next_at < :before"
+
+NAME_HANDLER = "INSERT INTO handlers (name) VALUES (:handler) ON CONFLICT (name) DO NOTHING"
+
+TAKE = "UPDATE schedules SET next_at = :next_at WHERE handler = :handler AND next_at = :noted"
+
+_RUNS = "FROM deliveries AS d WHERE d.origin = 'schedule' AND d.key >= :first AND d.key < :above"
+_OPEN_WORK = f"{ITS_WORK} AND {in_states(OPEN, 'w.state')}"
+
+UNFINISHED = f"SELECT count(*) {_RUNS} AND EXISTS ({_OPEN_WORK} AND w.handler = :handler)"
+
+# A delivery that is not routed yet is new to readers, whatever became of its work.
+TOO_MANY = f"""
+SELECT d.seq {_RUNS} AND d.seq <= ({ROUTED}) AND NOT EXISTS ({_OPEN_WORK})
+ORDER BY d.key DESC LIMIT 100 OFFSET :kept
+"""
+"""Ended runs beyond the last ones. A store that has more of them than one statement takes loses the rest later."""
+
+
+class SqlSchedules:
+    """A ScheduleQueue."""
+
+    def __init__(self, database: SqlDatabase, writes: Writes) -> None:
+        self.database = database
+        self._writes = writes
+
+    async def follow_schedules(self, planned: Sequence[PlannedRun], *, now: datetime) -> Sequence[datetime]:
+        """Note when handlers run next."""
+
+        def work(connection: SqlConnection) -> Sequence[datetime]:
+            before = {"before": to_micros(now - FORGOTTEN_AFTER)}
+            forget = number(connection, ANY_FORGOTTEN, before) > 0
+            found = [_noted(connection, one) for one in planned]
+            if not forget and None not in found:
+                return [moment for moment in found if moment is not None]  # most often, without the write lock
+            with self.database.transaction(connection):
+                connection.execute(FORGET, before)
+                return [self._follow(connection, one) for one in planned]
+
+        return await self.database.call(work)
+
+    async def make_run(self, run: DueRun, *, now: datetime) -> RunOutcome:
+        """Store a run with its work item."""
+
+        def write(connection: SqlConnection) -> RunOutcome:
+            with self.database.transaction(connection):
+                outcome = self._make(connection, run, now)
+            if outcome is RunOutcome.MADE:
+                self._remove_old(connection, run.handler)
+            return outcome
+
+        return await self.database.call(write)
+
+    def _follow(self, connection: SqlConnection, planned: PlannedRun) -> datetime:
+        noted = _noted(connection, planned)  # asked again: another worker may have been first
+        if noted is not None:
+            return noted
+        values: Values = {
+            "handler": planned.handler,
+            "schedule": planned.schedule,
+            "next_at": to_micros(planned.next_at),
+        }
+        connection.execute(NOTE, values)
+        connection.execute(NAME_HANDLER, {"handler": planned.handler})
+        return planned.next_at
+
+    def _make(self, connection: SqlConnection, run: DueRun, now: datetime) -> RunOutcome:
+        self._writes.locks.log(connection)
+        values: Values = {
+            "handler": run.handler,
+            "noted": to_micros(run.noted),
+            "next_at": to_micros(run.next_at),
+        }
+        if connection.execute(TAKE, values).rowcount == 0:
+            return RunOutcome.TAKEN
+        if switches(connection).get(run.handler) is HandlerSwitch.DISABLED:
+            return RunOutcome.DISABLED
+        runs = prefix_bounds(run_keys(run.handler))
+        if number(connection, UNFINISHED, runs | {"handler": run.handler}):
+            return RunOutcome.UNFINISHED
+        seq = self._writes.insert_delivery(connection, run.delivery)
+        if seq is None:
+            return RunOutcome.TAKEN
+        work = NewWork(seq, run.handler, claim=False, trigger=Trigger.SCHEDULE)
+        self._writes.work_rows.make(connection, [work], lease=None, now=now)
+        return RunOutcome.MADE
+
+    def _remove_old(self, connection: SqlConnection, handler: HandlerName) -> None:
+        """Remove ended runs beyond the last ones. Somebody may have asked for a retry of one meanwhile."""
+        values = prefix_bounds(run_keys(handler)) | {"kept": KEPT_RUNS}
+        old = _seqs(connection, values)
+        if not old:
+            return
+        with self.database.transaction(connection):
+            self._writes.locks.deliveries(connection, sorted(old))
+            if still := sorted(old & _seqs(connection, values)):
+                remove_deliveries(connection, self._writes, still)
+
+
+def _noted(connection: SqlConnection, planned: PlannedRun) -> datetime | None:
+    """Return the next run that the store has noted, None if the planned one is to take its place."""
+    row = connection.execute(NOTED, {"handler": planned.handler}).fetchone()
+    if row is None:
+        return None
+    schedule, next_at = row[0], from_micros(row[1])
+    return next_at if counts_still(planned, schedule, next_at) else None
+
+
+def _seqs(connection: SqlConnection, values: Values) -> set[int]:
+    return {seq for (seq,) in connection.execute(TOO_MANY, values)}
 
 
 class SqlQueue(SqlSchedules):

@@ -1,6 +1,7 @@
 """The readers' side of a store. No read holds a snapshot for long: a database cannot tidy up behind an old one."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -19,22 +20,22 @@ from receiver.core.deliveries import (
     QuarantineFilter,
     StoredDelivery,
 )
+from receiver.core.recorded_actions import NewAction, RecordedAction
 from receiver.core.subjects import MAX_SUBJECT_BODY, Subject, subject_of
 from receiver.core.types import AttemptOutcome, DeliveryKey, HandlerName, HandlerSwitch, WorkState
 from receiver.core.work import Backlog, HandlerReport, WorkDetail, WorkFilter, WorkSummary
-from receiver.errors import StoreError, UnknownDelivery, UnknownRequest, UnknownWork
+from receiver.errors import StoreError, UnknownAction, UnknownDelivery, UnknownRequest, UnknownWork
 from receiver.stores.prefixes import MAX_NAMED, candidates
 from receiver.stores.sql import listings
-from receiver.stores.sql.actions import ActionReports
 from receiver.stores.sql.columns_of_bodies import decoded, headers_of
 from receiver.stores.sql.connection import SqlConnection, SqlDatabase, Values, number, prefix_bounds
 from receiver.stores.sql.jobs import NEWEST, JobReports
 from receiver.stores.sql.listings import SCAN_LIMIT, PageReports, among_few, among_few_work, start_reading
 from receiver.stores.sql.rows import attempt, delivery_summary, switches, work_summary, worker_report
-from receiver.stores.sql.statements.reads import Reads
+from receiver.stores.sql.statements import work as statements
+from receiver.stores.sql.statements.filters import Reads
 
 
-# FOLDED: What has arrived since somebody last looked.
 class FeedReports:
     """The reports about new deliveries, but for the waiting, which each kind of database does in its own way."""
 
@@ -94,6 +95,29 @@ class FeedReports:
 
 PAGE_SIZE = 500
 _SUMMARY_COLUMNS = 12
+
+
+class ActionReports:
+    """An ActionReader."""
+
+    def __init__(self, database: SqlDatabase) -> None:
+        self.database = database
+
+    async def actions(self, *, limit: int, before: int | None = None) -> Sequence[RecordedAction]:
+        """Return recorded actions, the newest first."""
+        values = {"before": NEWEST if before is None else before, "rows": limit}
+        return await self.database.call(
+            lambda connection: [_recorded(row) for row in connection.execute(statements.ACTIONS, values)]
+        )
+
+    async def action(self, number: int) -> RecordedAction:
+        """Return a recorded action."""
+        row = await self.database.call(
+            lambda connection: connection.execute(statements.ACTION, {"id": number}).fetchone()
+        )
+        if row is None:
+            raise UnknownAction(number)
+        return _recorded(row)
 
 
 class SqlReports(FeedReports, JobReports, ActionReports, PageReports):
@@ -356,7 +380,10 @@ class SqlReports(FeedReports, JobReports, ActionReports, PageReports):
         for name, state, count in connection.execute(health.counts if count_done else health.counts_but_done):
             counts.setdefault(name, {})[WorkState(state)] = count
         off = switches(connection)
-        scheduled = {name: (schedule, from_micros(at)) for name, schedule, at in connection.execute(self._reads.health.schedules)}
+        scheduled = {
+            name: (schedule, from_micros(at))
+            for name, schedule, at in connection.execute(self._reads.health.schedules)
+        }
         reports = []
         for name in sorted(counts.keys() | off.keys() | scheduled.keys()):
             error = connection.execute(health.latest_error, {"handler": name}).fetchone() or (None, None)
@@ -379,3 +406,17 @@ class SqlReports(FeedReports, JobReports, ActionReports, PageReports):
 def _median(connection: SqlConnection, statement: str, handler: HandlerName) -> timedelta | None:
     rows = connection.execute(statement, {"handler": handler}).fetchall()
     return timedelta(microseconds=rows[len(rows) // 2][0]) if rows else None
+
+
+def _recorded(row: Sequence[Any]) -> RecordedAction:
+    number, actor, verb, about, choice, planned, began_at, seen_at, ended_at, seen, changed, error = row
+    return RecordedAction(
+        number,
+        NewAction(actor, verb, about, planned, json.loads(choice)),
+        from_micros(began_at),
+        from_micros(seen_at),
+        None if ended_at is None else from_micros(ended_at),
+        seen,
+        changed,
+        error,
+    )

@@ -138,7 +138,6 @@ def written_limits(sign: WorkerSign) -> str:
     return to_json({"slots": sign.slots, "handlers": handlers}).decode()
 
 
-# FOLDED: Which handlers an operator has switched off.
 def switches(connection: SqlConnection) -> Mapping[HandlerName, HandlerSwitch]:
     """Return the handlers that are not on."""
     return {name: HandlerSwitch(switch) for name, switch in connection.execute(HealthStatements.switches)}

@@ -11,10 +11,9 @@ from receiver.core.clock import to_micros
 from receiver.core.types import AttemptOutcome, HandlerName, WorkerId, WorkState
 from receiver.stores.sql.connection import SqlConnection
 from receiver.stores.sql.dialect import AttemptRow, Dialect, Insert, Locks, attempt_row
-from receiver.stores.sql.moments import LatestMoment
 from receiver.stores.sql.statements.writing import Statements
+from receiver.stores.sql.work_rows import LatestMoment
 
-# FOLDED: What a worker notes of the attempts that it settles, until it counts and writes that.
 _WRITE_EVERY = 1_000_000
 """Microseconds between two writes. To count each batch in its own transaction made settling slower by a fifth."""
 _MAX_WAITING = 20_000

@@ -1,20 +1,51 @@
-"""New work items: where each one begins, and how it is written."""
+"""New work items: where each one begins, how it is written, and the latest moment that the store knows."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import groupby
 
 from receiver.core.claims import Lease
-from receiver.core.clock import to_micros
-from receiver.core.rules import initial_state
+from receiver.core.clock import from_micros, to_micros
+from receiver.core.rules import initial_state, set_back_by
 from receiver.core.types import HandlerName, HandlerSwitch, WorkState
 from receiver.core.work import NewWork, RecordedRun
 from receiver.core.work_states import LANE_HEADS
 from receiver.stores.sql.connection import SqlConnection
 from receiver.stores.sql.dialect import Dialect, Insert, Locks, attempt_row
-from receiver.stores.sql.moments import LatestMoment
 from receiver.stores.sql.rows import switches
 from receiver.stores.sql.statements.writing import Statements
+
+
+class LatestMoment:
+    """Notes when items are made, become due or end, and moves what waits back with the clock.
+
+    Whoever makes an item due at a moment notes the moment. Without that the item would wait until a clock that was
+    set back comes there again.
+    """
+
+    def __init__(self, statements: Statements) -> None:
+        self._sql = statements
+
+    def note(self, connection: SqlConnection, now: datetime) -> None:
+        """Note the moment of a change, inside its transaction."""
+        connection.execute(self._sql.note_time, {"now": to_micros(now)})
+
+    def is_ahead(self, latest: int | None, now: datetime) -> bool:
+        """Tell whether the clock was set back since the latest moment, as `LATEST` returns it."""
+        return _set_back_by(latest, now) > 0
+
+    def follow_back(self, connection: SqlConnection, now: datetime) -> None:
+        """Move everything that waits, if the clock was set back."""
+        row = connection.execute(self._sql.latest, {}).fetchone()
+        if by := _set_back_by(None if row is None else row[0], now):
+            for statement in self._sql.move_back:
+                connection.execute(statement, {"now": to_micros(now), "by": by})
+
+
+def _set_back_by(latest: int | None, now: datetime) -> int:
+    """Return how many microseconds the clock was set back."""
+    return 0 if latest is None else set_back_by(from_micros(latest), now) // timedelta(microseconds=1)
+
 
 InsertWithIds = Callable[[SqlConnection, Callable[[int], str], Sequence[tuple[object, ...]]], Sequence[int]]
 """Inserts work items by the statement for so many rows and returns their ids, in the order of the rows."""

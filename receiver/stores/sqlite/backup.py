@@ -15,8 +15,15 @@ from receiver.stores.sql.columns_of_bodies import PLAIN, decoded
 from receiver.stores.sqlite.bodies import body_files, files_of, opened_files
 from receiver.stores.sqlite.database import DAMAGED_STORE, file_at, file_uri, same_file, translated
 from receiver.stores.sqlite.files import require_store, unfinished
-from receiver.stores.sqlite.statements.log import RENUMBER, SOME_PLACES, TAKE_IN
-from receiver.stores.sqlite.statements.upkeep import CONTENTS, END_LEASES, NEWER, NO_WORKERS
+from receiver.stores.sqlite.statements import (
+    CONTENTS,
+    END_LEASES,
+    NEWER,
+    NO_WORKERS,
+    RENUMBER,
+    SOME_PLACES,
+    TAKE_IN,
+)
 from receiver.stores.sqlite.system_files import OPENED, require_no_companion, sync_file, sync_folder
 from receiver.stores.sqlite.write_ahead_log import index_path, log_facts, log_path, real_path
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from receiver.errors import StoreError
 from receiver.stores.sql.columns_of_bodies import MIN_BYTES
 from receiver.stores.sql.connection import number
-from receiver.stores.sqlite.statements import log as statements
+from receiver.stores.sqlite import statements
 from receiver.stores.sqlite.system_files import sync, sync_file, sync_folder
 from receiver.stores.sqlite.write_ahead_log import log_path
 
@@ -147,7 +147,6 @@ def _unreadable(path: Path, reason: str | None) -> str:
     return f"{path}: {reason}; put the file back, or import the delivery from an export"
 
 
-# FOLDED: Writes long bodies into files beside the database.
 MAX_FILE_BYTES = 32 * 1024 * 1024
 """A file that has reached this gets no more bodies: the room that moved bodies leave is free when the file goes."""
 
@@ -293,7 +292,6 @@ def _share_like(database: os.stat_result, descriptor: int) -> None:
         os.fchown(descriptor, database.st_uid, database.st_gid)
 
 
-# FOLDED: Removes files of bodies that hold none any more.
 UNUSED_SECONDS = 60.0
 """How long nothing has to be in a file before it is removed: somebody may still read what was in it before."""
 

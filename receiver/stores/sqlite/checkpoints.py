@@ -18,7 +18,6 @@ from receiver.runtime.log_lines import event_log
 from receiver.stores.sqlite.database import Database, file_at
 from receiver.stores.sqlite.locks import LockFile
 
-# FOLDED: Which process moves the write-ahead log in the background.
 _BYTE = 2**56
 """Behind the bytes of the workers."""
 

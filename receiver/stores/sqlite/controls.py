@@ -21,16 +21,14 @@ from receiver.stores.sql.dialect import insert
 from receiver.stores.sql.statements import log as shared
 from receiver.stores.sql.statements.deliveries import LAST_DELIVERY
 from receiver.stores.sql.statements.log import COUNT_NEXT, FREE_REQUEST
-from receiver.stores.sqlite import reports
+from receiver.stores.sqlite import reports, statements
+from receiver.stores.sqlite import statements as log_statements
 from receiver.stores.sqlite.database import Database, data_version
 from receiver.stores.sqlite.delivery_keys import DeliveryKeys
 from receiver.stores.sqlite.dialect import DIALECT, WRITES
 from receiver.stores.sqlite.log import JobRows, insert_deliveries, same_body
-from receiver.stores.sqlite.statements import log as log_statements
-from receiver.stores.sqlite.statements import upkeep as statements
-from receiver.stores.sqlite.statements.log import TAKE_IN
+from receiver.stores.sqlite.statements import TAKE_IN
 
-# FOLDED: Import deliveries into a SQLite store.
 IMPORT_MAX_ITEMS = 500
 IMPORT_MAX_BYTES = 1024 * 1024
 """Deliveries in one transaction and bytes of their bodies. 100 deliveries take 7 % more time for each."""
@@ -184,7 +182,6 @@ class SqliteControls(SqlControls):
         return result
 
 
-# FOLDED: A SQLite store as a side of a copy.
 class SqliteCopySide:
     """A CopySide."""
 

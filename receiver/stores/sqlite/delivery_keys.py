@@ -16,7 +16,7 @@ from itertools import islice
 from receiver.core.types import DeliveryKey
 from receiver.stores.sql.connection import NoNumber
 from receiver.stores.sql.dialect import insert_by_powers
-from receiver.stores.sqlite.statements import log as statements
+from receiver.stores.sqlite import statements
 
 _GATHERED = 65_536
 """Keys that gather before they are moved. Two thirds as many come in meanwhile: about 12 MB of memory for UUIDs."""

@@ -1,4 +1,4 @@
-"""The file of a SQLite store: finding, creating and migrating it."""
+"""The file of a SQLite store: finding, creating and migrating it. A new one has another name until it is whole."""
 
 import fcntl
 import os
@@ -25,7 +25,6 @@ from receiver.stores.sqlite.database import (
 from receiver.stores.sqlite.system_files import OPENED, require_no_companion, sync_file
 from receiver.stores.sqlite.write_ahead_log import index_path, log_facts, log_path
 
-# FOLDED: A database that is being made, under a name of its own until it is whole.
 _MARK = re.compile(r"\..+-unfinished-[0-9a-f]{16}", re.DOTALL).fullmatch
 
 
@@ -325,7 +324,6 @@ def _statements(script: str) -> Iterator[str]:
             statement = ""
 
 
-# FOLDED: The numbers that every store keeps in its table `marks`.
 _ARE_ALL_THERE = """
 SELECT count(*) = 8 FROM marks
 WHERE name IN ('indexed', 'keyed', 'keys_moving', 'keys_part', 'keys_place', 'routed', 'store', 'summed')

@@ -1,4 +1,4 @@
-"""Locks on single bytes of a file (fcntl(2), advisory record locking)."""
+"""Locks on single bytes of a file (fcntl(2), advisory record locking), and the workers that live, by theirs."""
 
 import fcntl
 import os
@@ -131,7 +131,6 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_close_in_child)
 
 
-# FOLDED: Which workers live: each has a lock, and loses it when its process ends.
 UNSURE = timedelta(seconds=5)
 """Time for workers to take their locks again after somebody has deleted the file. They look once a second."""
 

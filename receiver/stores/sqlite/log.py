@@ -16,17 +16,13 @@ from receiver.stores.sql.connection import number
 from receiver.stores.sql.dialect import insert_by_powers
 from receiver.stores.sql.statements import log as shared
 from receiver.stores.sql.statements.columns import SUMMED
+from receiver.stores.sqlite import statements
 from receiver.stores.sqlite.bodies import BodyWriter, is_long
 from receiver.stores.sqlite.database import Database, file_at, same_file, translated
 from receiver.stores.sqlite.delivery_keys import DeliveryKeys, is_hash
-from receiver.stores.sqlite.statements import log as statements
-from receiver.stores.sqlite.statements.log import TAKE_IN
+from receiver.stores.sqlite.statements import TAKE_IN
 from receiver.stores.sqlite.write_ahead_log import log_path
 
-# FOLDED: One row for each job, so that listings find jobs without their deliveries, and one for each minute of
-# arrivals. // The transactions that store deliveries keep the rows, some hundred deliveries at a time: the rows of
-# a job with many pages then change once for many of them. What lies behind the mark `summed` is read from the
-# deliveries.
 BEHIND = 256
 """Deliveries that gather before the rows of their jobs change."""
 _MOST = 1_024
@@ -34,7 +30,12 @@ _MOST = 1_024
 
 
 class JobRows:
-    """Keeps the rows inside the transactions of one connection that store deliveries."""
+    """Keeps one row for each job, so that listings need not read deliveries, and one for each minute of arrivals.
+
+    The transactions of one connection that store deliveries keep them, some hundred deliveries at a time: the row
+    of a job with many pages then changes once for many of them. What comes after the mark `summed` is read from the
+    deliveries.
+    """
 
     def __init__(self) -> None:
         self._summed = 0  # too high after an error, so that the rows follow a little later

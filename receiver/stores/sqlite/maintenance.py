@@ -12,11 +12,11 @@ from receiver.stores.sql.columns_of_bodies import BESIDE, DEFLATED, MIN_BYTES, P
 from receiver.stores.sql.connection import number
 from receiver.stores.sql.maintenance import MAX_BYTES, SCAN_LIMIT, SqlMaintenance
 from receiver.stores.sql.statements.columns import ROUTED
+from receiver.stores.sqlite import statements
 from receiver.stores.sqlite.bodies import UnusedFiles, body_files
 from receiver.stores.sqlite.database import Database
 from receiver.stores.sqlite.dialect import READS, WRITES
 from receiver.stores.sqlite.reports import restore
-from receiver.stores.sqlite.statements import upkeep as statements
 
 _UNUSED_PAGES = "PRAGMA freelist_count"
 

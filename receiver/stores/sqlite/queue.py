@@ -11,9 +11,8 @@ from receiver.core.types import WorkerId
 from receiver.stores.sql.copying import set_mark
 from receiver.stores.sql.queue import SqlQueue
 from receiver.stores.sqlite.database import Database, data_version
-from receiver.stores.sqlite.dialect import WRITES
+from receiver.stores.sqlite.dialect import LEASE_HOLDERS, LOCKS_FILE, WRITES
 from receiver.stores.sqlite.locks import UNSURE, LivingWorkers, is_fresh
-from receiver.stores.sqlite.statements.work import LEASE_HOLDERS, LOCKS_FILE
 
 _POLL_SECONDS = 0.02
 

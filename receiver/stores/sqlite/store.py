@@ -16,10 +16,32 @@ from receiver.stores.sqlite.bodies import UnusedFiles, body_writer, missing_file
 from receiver.stores.sqlite.checkpoints import MAX_LOG_BYTES, Checkpointer, CheckpointTurn
 from receiver.stores.sqlite.database import LOCK_PATIENCE, Database
 from receiver.stores.sqlite.files import database_path, exists, prepare, require_marks, schema
-from receiver.stores.sqlite.health import health_notes
 from receiver.stores.sqlite.locks import LivingWorkers
 from receiver.stores.sqlite.log import SqliteLog
 from receiver.stores.sqlite.write_ahead_log import log_path
+
+_WAL_RESET_FIXED = (3, 51, 3)
+_WAL_RESET_FIXED_IN_BRANCHES = ((3, 50, 7), (3, 44, 6))
+
+
+def health_notes(version: tuple[int, ...]) -> Sequence[str]:
+    """Return what could harm a store with this version of SQLite, each with what to do."""
+    if not _has_wal_reset_bug(version):
+        return ()
+    return (
+        f"SQLite {'.'.join(map(str, version))} has a bug that can, very rarely, damage the database; "
+        "use a Python with SQLite 3.51.3 or later: https://sqlite.org/wal.html#walresetbug",
+    )
+
+
+def _has_wal_reset_bug(version: tuple[int, ...]) -> bool:
+    """Tell whether two processes can damage a database in WAL mode, as the web process and a worker are two.
+
+    SQLite manual, Write-Ahead Logging, "The WAL-Reset Bug"; distributions may have fixed an older version.
+    """
+    fixed = any(branch <= version < (*branch[:2], 1000) for branch in _WAL_RESET_FIXED_IN_BRANCHES)
+    return version < _WAL_RESET_FIXED and not fixed
+
 
 if TYPE_CHECKING:  # each face but the log is loaded when it is opened: a process that writes needs no other
     from receiver.core.ports.queue import WorkQueue
@@ -38,7 +60,7 @@ PRAGMA checkpoint_fullfsync = ON;
 """
 # A damaged database shall show when it is opened, as far as a few pages tell.
 _READABLE = "".join(
-    f"SELECT * FROM {table} LIMIT 1;"  # noqa: S608 - put together from constants
+    f"SELECT * FROM {table} LIMIT 1;"
     for table in ("sqlite_schema", "deliveries", "bodies", "quarantine", "marks", "work_items", "attempts")
 )
 _SYNCED = "PRAGMA synchronous = FULL; PRAGMA fullfsync = ON;"

@@ -1,4 +1,4 @@
-"""Who has a database open: this process, or another one."""
+"""Files as the system sees them: who has a database open, what belongs to it by its name, and what is synced."""
 
 import fcntl
 import os
@@ -74,7 +74,6 @@ def _open_elsewhere(path: Path) -> bool:
         return True
 
 
-# FOLDED: The files that lie beside a database and belong to it, by their names.
 _COMPANION = re.compile(
     r"(?P<database>.+)-(wal|shm|journal|locks|ballast|bodies-[0-9a-f]{16})", re.DOTALL
 ).fullmatch
@@ -117,7 +116,6 @@ def _begins_as_database(path: Path) -> bool:
         return False
 
 
-# FOLDED: Files and folders that survive a power cut.
 _FULL = getattr(fcntl, "F_FULLFSYNC", None)
 """macOS writes through the cache of the drive only on this request (fsync(2) of macOS)."""
 

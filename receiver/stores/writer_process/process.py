@@ -222,7 +222,6 @@ def _receipts(items: Sequence[LogItem], answer: Message) -> list[Receipt | None]
     return results_of(items, answer)
 
 
-# FOLDED: The log of a web process whose writes another process makes.
 _AT_ONCE = 2
 """While the writer syncs one batch, the next one is on its way to it already."""
 PART = 32

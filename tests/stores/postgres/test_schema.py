@@ -10,8 +10,7 @@ from receiver.core.deliveries import DeliveryFilter
 from receiver.core.types import AppendOutcome, Schema
 from receiver.errors import StoreError, StoreRefused
 from receiver.stores.postgres import schema
-from receiver.stores.postgres.address import parse_address
-from receiver.stores.postgres.connection import Translation
+from receiver.stores.postgres.connection import Translation, parse_address
 from receiver.stores.postgres.schema import newest, prepare
 from receiver.stores.postgres.store import PostgresStore
 from receiver.stores.sql.migrations import migrations_of

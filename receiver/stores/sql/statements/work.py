@@ -131,7 +131,6 @@ class QuarantineStatements:
     request = "SELECT received_at, reason, detail, key, headers, body FROM quarantine WHERE id = :id"
 
 
-# FOLDED: The SQL of what people did.
 BEGIN_ACTION = """
 INSERT INTO actions (actor, verb, about, choice, planned, began_at, seen_at)
 VALUES (:actor, :verb, :about, :choice, :planned, :now, :now) RETURNING id
@@ -157,7 +156,6 @@ ANY_OLD_ACTION = f"SELECT count(*) FROM (SELECT 1 FROM actions WHERE {_OLD} LIMI
 FORGET_ACTIONS = f"DELETE FROM actions WHERE id IN (SELECT id FROM actions WHERE {_OLD} ORDER BY id LIMIT :limit)"
 
 
-# FOLDED: The SQL that counts what a mass action would touch. Its gaps take columns and sources of rows.
 KINDS = "SELECT DISTINCT {kinds} FROM {source} LIMIT {most}"
 
 SUMS = "SELECT count(*), {sums} FROM {source}"

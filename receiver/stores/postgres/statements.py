@@ -1,9 +1,170 @@
-"""The SQL of work items that only PostgreSQL has. Rows travel as one array for each column."""
+"""The SQL that only PostgreSQL has. Rows travel as one array for each column."""
 
-from receiver.stores.postgres.statements.log import JOB_ROWS, LOCK_SUMMED, SYNC_IF_OFF
 from receiver.stores.sql.dialect import Dialect
-from receiver.stores.sql.statements.columns import STORED
+from receiver.stores.sql.statements.columns import INDEXED_TO, STORED, SUMMED
+from receiver.stores.sql.statements.log import JobRowStatements
 from receiver.stores.sql.statements.writing import STEP, Statements
+
+SYNC_IF_OFF = """CASE current_setting('synchronous_commit')
+    WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END"""
+
+APPEND_TURN = "SELECT pg_advisory_xact_lock(:append_lock, 0)"
+"""Whoever inserts deliveries takes this lock before the first number is given, so that numbers grow in the order of
+commits, and a reader that goes by them misses none."""
+
+_GIVEN = f"""
+WITH turn AS MATERIALIZED (SELECT pg_advisory_xact_lock(:append_lock, 0), {SYNC_IF_OFF}),
+given AS MATERIALIZED (
+    SELECT g.* FROM turn CROSS JOIN unnest(
+        CAST(:keys AS text[]), CAST(:types AS text[]), CAST(:job_ids AS text[]), CAST(:webhook_ids AS text[]),
+        CAST(:successes AS boolean[]), CAST(:moments AS bigint[]), CAST(:sizes AS integer[]),
+        CAST(:duplicates AS integer[]), CAST(:origins AS text[]), CAST(:headers AS text[]), CAST(:bodies AS bytea[])
+    ) WITH ORDINALITY AS g (
+        key, type, job_id, webhook_id, success, received_at, size, duplicates, origin, headers, body, place
+    )
+)
+"""
+
+# One statement that is a transaction of its own: nobody can hold the lock by falling silent in between. Waiting for
+# the lock loses no duplicate, as ON CONFLICT looks at the index and not at the snapshot of the statement.
+APPEND = f"""
+{_GIVEN}, made AS (
+    INSERT INTO deliveries (key, type, job_id, webhook_id, success, received_at, size, duplicates, origin)
+    SELECT key, type, job_id, webhook_id, success, received_at, size, duplicates, origin FROM given
+    WHERE NOT EXISTS (SELECT 1 FROM deliveries AS d WHERE d.key = given.key)
+    ORDER BY place ON CONFLICT (key) DO NOTHING RETURNING seq, key
+), stored AS (
+    INSERT INTO bodies (seq, headers, body)
+    SELECT DISTINCT ON (made.seq) made.seq, given.headers, given.body
+    FROM made JOIN given ON given.key = made.key ORDER BY made.seq, given.place
+)
+SELECT key FROM made
+"""
+"""Store deliveries whose keys are not stored; of several with one key the first. Returns the new keys."""
+
+SEQ_OF = "SELECT seq FROM deliveries WHERE key = :key"
+
+KEPT = """
+SELECT d.key, d.seq, d.size, b.body, b.coding FROM deliveries AS d LEFT JOIN bodies AS b ON b.seq = d.seq
+WHERE d.key = ANY(:keys) ORDER BY d.seq FOR NO KEY UPDATE OF d
+"""
+
+COUNT_DUPLICATES = """
+UPDATE deliveries AS d SET duplicates = d.duplicates + g.times
+FROM unnest(CAST(:seqs AS bigint[]), CAST(:times AS integer[])) AS g (seq, times) WHERE d.seq = g.seq
+"""
+
+RESTORE_BODY = "INSERT INTO bodies (seq, headers, body) VALUES (?, ?, ?)"
+
+# In one transaction, so that nobody sees the row.
+PROBE_SIZE = "INSERT INTO bodies (seq, headers, body) VALUES (-pg_backend_pid(), '', ?)"
+
+END_PROBE = "DELETE FROM bodies WHERE seq = -pg_backend_pid()"
+
+
+JOB_ROWS = JobRowStatements(
+    # As in the index job_ends.
+    ends_job="(e.type LIKE '%.completed' OR e.type LIKE '%.failed' OR e.type LIKE '%.cancelled')",
+    among_seqs="{} = ANY(:seqs)".format,
+)
+
+# Its row is locked, so that only one transaction at a time changes the rows of jobs. Nobody waits for it:
+# whoever has it does the same.
+ADVANCE_SUMMED = """
+WITH free AS MATERIALIZED (
+    SELECT name FROM marks WHERE name = 'summed' AND value = :after FOR UPDATE SKIP LOCKED
+)
+UPDATE marks SET value = :through FROM free WHERE marks.name = free.name
+"""
+
+LOCK_SUMMED = f"{SUMMED} FOR UPDATE"
+
+
+# Everybody takes locks in one order, so that no two wait for each other: that of the log, those of handlers by
+# name, rows of deliveries by seq, rows of work items by id. A lock is a statement of its own before the one that
+# reads, which sees what was committed when it began.
+LOCK_HANDLERS = """
+SELECT pg_advisory_xact_lock(:handlers_lock, hashtext(name)) FROM unnest(CAST(:names AS text[])) AS names (name)
+"""
+"""Take the locks of handlers, which come sorted."""
+
+HANDLERS_WITH_LANES = "SELECT DISTINCT handler FROM work_items WHERE id = ANY(:ids) AND lane IS NOT NULL ORDER BY 1"
+
+KEEP_DELIVERIES = """
+SELECT 1 FROM deliveries WHERE seq = ANY(ARRAY(SELECT delivery_seq FROM work_items WHERE id = ANY(:ids)))
+ORDER BY seq FOR KEY SHARE
+"""
+"""Nobody prunes these meanwhile."""
+
+LOCK_DELIVERIES = "SELECT 1 FROM deliveries WHERE seq = ANY(:seqs) ORDER BY seq FOR UPDATE"
+"""Nobody else makes or retries work of these meanwhile."""
+
+
+# Without a number that was given, the first one is 1.
+CONTINUE_BEHIND = "SELECT setval(pg_get_serial_sequence(:table, :column), greatest(:last, 1), :last > 0)"
+
+NO_JOBS = "DELETE FROM jobs"
+
+NO_MINUTES = "DELETE FROM arrival_minutes"
+
+SET_SUMMED = "UPDATE marks SET value = :through WHERE name = 'summed'"
+
+
+# The table of words is always there: a worker need not be allowed to make one.
+HAS_WORDS = "SELECT count(*) FROM marks WHERE name = 'searched'"
+
+CREATE_WORDS = "INSERT INTO marks (name, value) VALUES ('searched', 1) ON CONFLICT (name) DO NOTHING"
+
+ADVANCE_INDEXED = "UPDATE marks SET value = :last WHERE name = 'indexed' AND value = :after"
+
+UNINDEXED = "SELECT seq, length(body) FROM bodies WHERE seq > :after ORDER BY seq LIMIT :limit"
+
+BODIES = "SELECT seq, body, coding FROM bodies WHERE seq > :after AND seq <= :last ORDER BY seq"
+
+# A body that is pruned at this moment has no words, and one that was imported again has them already.
+INSERT_WORDS = """
+INSERT INTO words (seq, words)
+SELECT b.seq, t.vector::tsvector
+FROM unnest(:seqs::bigint[], :vectors::text[]) AS t (seq, vector) JOIN bodies AS b ON b.seq = t.seq
+FOR KEY SHARE OF b
+ON CONFLICT (seq) DO NOTHING
+"""
+
+WORDS_BEHIND = f"""
+SELECT
+    (SELECT count(*) FROM deliveries WHERE seq > ({INDEXED_TO}) AND pruned_at IS NULL),
+    (SELECT received_at FROM deliveries WHERE seq <= ({INDEXED_TO}) ORDER BY seq DESC LIMIT 1)
+"""
+
+
+# Only members of pg_read_all_stats see the transactions of other users.
+SIZE = """
+SELECT coalesce(sum(pg_total_relation_size(relid)), 0)::bigint, coalesce(sum(n_dead_tup), 0)::bigint
+FROM pg_stat_user_tables WHERE schemaname = :schema
+"""
+
+# Not our own: it is as old as this statement.
+OLDEST_SNAPSHOT = """
+SELECT floor(extract(epoch FROM clock_timestamp() - min(xact_start)))::bigint
+FROM pg_stat_activity WHERE backend_xmin IS NOT NULL AND pid <> pg_backend_pid()
+"""
+
+STANDBY_LAG = "SELECT ceil(extract(epoch FROM max(replay_lag)))::bigint FROM pg_stat_replication"
+
+SETTINGS = """
+SELECT
+    current_setting('full_page_writes'), (SELECT count(*) FROM pg_stat_replication),
+    current_setting('synchronous_standby_names') <> ''
+        AND current_setting('synchronous_commit') NOT IN ('off', 'local')
+"""
+
+
+# The second number stands still while nothing commits (PostgreSQL manual, Transaction ID and Snapshot Information
+# Functions).
+PLACE = """
+SELECT (SELECT value FROM marks WHERE name = 'identity'), pg_snapshot_xmax(pg_current_snapshot())::text::bigint
+"""
+
 
 MICROS = "CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)"
 """The time of the database, to compare clocks with it."""
