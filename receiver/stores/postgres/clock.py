@@ -92,7 +92,7 @@ class DatabaseClock:
         return is_set
 
     def differs(self, since: datetime, there: datetime) -> bool:
-        """Tell whether the database showed a time far from this clock's, when asked at `since` by the machine's."""
+        """Return whether `there`, read from the database when the machine showed `since`, is far from this clock."""
         return not self.at(since) - _SLEWED <= there <= self.now() + _SLEWED
 
 

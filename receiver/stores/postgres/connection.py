@@ -284,7 +284,7 @@ class PostgresConnection:
             self.close()
 
     def is_usable(self) -> bool:
-        """Tell whether the server still keeps the connection, as far as it has said. This sends nothing."""
+        """Return whether the server still keeps the connection, as far as it has said. This sends nothing."""
         if self.raw.closed:
             return False
         ready = select.poll()

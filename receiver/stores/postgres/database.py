@@ -50,7 +50,7 @@ _REFUSALS = {
 
 
 def is_poisonous(error: BaseException) -> bool:
-    """Tell whether the values of some row were refused, and not the batch."""
+    """Return whether the values of some row were refused, and not the batch."""
     if isinstance(error, psycopg.Error):
         return (error.sqlstate or "")[:2] in POISONOUS or isinstance(error, psycopg.DataError)
     return isinstance(error, UnicodeEncodeError)

@@ -31,7 +31,7 @@ class Kept:
     body: bytes | None
 
     def is_like(self, delivery: Delivery) -> bool:
-        """Tell whether a delivery has this body; if it was pruned, compare the sizes only."""
+        """Return whether a delivery has this body; if it was pruned, compare the sizes only."""
         return self.size == len(delivery.body) and self.body in (None, delivery.body)
 
 

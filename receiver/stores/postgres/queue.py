@@ -40,7 +40,7 @@ class RoutingTurn:
         self._seen_at = 0.0
 
     def may_take(self, holder: int) -> bool:
-        """Tell whether nobody else has the turn, as far as one sees."""
+        """Return whether nobody else has the turn, as far as one sees."""
         return holder in (0, self._own)
 
     def take(self, connection: PostgresConnection, *, routed: int, holder: int) -> bool:
@@ -141,7 +141,7 @@ class PostgresQueue(SqlQueue):
         return []
 
     def _has_changed(self, connection: PostgresConnection) -> bool:
-        """Tell whether there may be something to do. What another worker is about to route is not for this one."""
+        """Return whether there may be something to do, besides what another worker is about to route."""
         *latest, holder = self._clocks.watched(connection, LATEST_CHANGE)
         last, stirred, routed = latest
         before, any_new, waited = self._seen, (last or 0) > routed, self._awaits_turn

@@ -5,8 +5,7 @@ from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
 from receiver.core.batches import BatchSize
-from receiver.core.clock import from_micros
-from receiver.core.subjects import SearchReach, Texts, texts_of
+from receiver.core.subjects import Texts, texts_of
 from receiver.core.text import counted
 from receiver.core.units import in_words
 from receiver.core.work import StoreFacts
@@ -47,14 +46,6 @@ class PostgresSearch:
             return len(rows)
 
         return await self.database.call(write)
-
-
-def reach(connection: PostgresConnection) -> SearchReach | None:
-    """Return how far the index reaches, None without one."""
-    if not number(connection, statements.HAS_WORDS, {}):
-        return None
-    behind, through = connection.execute(statements.WORDS_BEHIND).fetchone()
-    return SearchReach(behind, None if through is None else from_micros(through))
 
 
 def restore(connection: PostgresConnection, seq: int, body: bytes) -> None:
@@ -151,10 +142,6 @@ class PostgresReports(SqlReports):
         self._schema = schema
         self._identity: int | None = None
         self._seen: int | None = None
-
-    async def search_reach(self) -> SearchReach | None:
-        """Return how far the index of words reaches, None without one."""
-        return await self.database.call(reach)
 
     async def facts(self) -> StoreFacts:
         """Return how large the store is, and how its server keeps up."""

@@ -51,7 +51,7 @@ def schema(address: Address) -> Schema:
 
 
 def exists(address: Address) -> bool:
-    """Tell whether the tables are there."""
+    """Return whether the tables are there."""
     with _connected(address, writes=False) as (connection, translate):
         return stored_version(connection, translate) > 0
 

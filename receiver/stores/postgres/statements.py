@@ -1,7 +1,7 @@
 """The SQL that only PostgreSQL has. Rows travel as one array for each column."""
 
 from receiver.stores.sql.dialect import Dialect
-from receiver.stores.sql.statements.columns import INDEXED_TO, STORED, SUMMED
+from receiver.stores.sql.statements.columns import STORED, SUMMED
 from receiver.stores.sql.statements.log import JobRowStatements
 from receiver.stores.sql.statements.writing import STEP, Statements
 
@@ -129,13 +129,6 @@ FROM unnest(:seqs::bigint[], :vectors::text[]) AS t (seq, vector) JOIN bodies AS
 FOR KEY SHARE OF b
 ON CONFLICT (seq) DO NOTHING
 """
-
-WORDS_BEHIND = f"""
-SELECT
-    (SELECT count(*) FROM deliveries WHERE seq > ({INDEXED_TO}) AND pruned_at IS NULL),
-    (SELECT received_at FROM deliveries WHERE seq <= ({INDEXED_TO}) ORDER BY seq DESC LIMIT 1)
-"""
-
 
 # Only members of pg_read_all_stats see the transactions of other users.
 SIZE = """

@@ -39,7 +39,7 @@ class PostgresStore:
         self._was_current = False
 
     def exists(self) -> bool:
-        """Tell whether the database has our tables. Raises StoreError if nobody can reach it."""
+        """Return whether the database has our tables. Raises StoreError if nobody can reach it."""
         return schema.exists(self._address)
 
     def schema(self) -> Schema:

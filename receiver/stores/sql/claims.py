@@ -67,7 +67,7 @@ class Claims:
     def _any_due(
         self, connection: SqlConnection, claimants: Sequence[HandlerClaim], wanted: ClaimLimits, now: datetime
     ) -> bool:
-        """Tell whether there is something to claim or to skip."""
+        """Return whether there is something to claim or to skip."""
         due = self._sql.due_suspects if wanted.suspects else self._sql.due
         off = switches(connection)
         for one in claimants:
@@ -169,7 +169,7 @@ class Claims:
         return _in_order(ids, connection.execute(self._sql.items, {"ids": self._dialect.array(ids)}))
 
     def suspect_due(self, connection: SqlConnection, claimants: Sequence[HandlerClaim], now: datetime) -> bool:
-        """Tell whether an item is due that may have killed its worker."""
+        """Return whether an item is due that may have killed its worker."""
         return any(
             connection.execute(self._sql.suspect_due, {"handler": one.handler, "now": to_micros(now)}).fetchone()
             for one in _claimable(connection, claimants)

@@ -1,5 +1,6 @@
 """What differs between SQL databases: how they spell SQL, how many rows are inserted, and what is locked."""
 
+import json
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from itertools import chain
@@ -7,7 +8,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from receiver.core.clock import to_micros
 from receiver.core.types import HandlerName, WorkState
-from receiver.stores.sql.connection import SqlConnection
+from receiver.errors import NoSearchIndex
+from receiver.stores.sql.connection import SqlConnection, number
 
 if TYPE_CHECKING:  # the process that writes needs none of these
     from receiver.core.subjects import Phrase
@@ -74,6 +76,8 @@ class Dialect(Protocol):
     greatest: str
     least: str
     """The functions of several values."""
+    has_words: str
+    """The statement that returns whether there is an index of words."""
     words_seq: str
     """The column of the index of words, called `s`, that has the seq of the delivery."""
     words_match: str
@@ -87,6 +91,7 @@ class Dialect(Protocol):
 
     def rows(self, rows: Sequence[Sequence[object]]) -> object:
         """Return many rows as one value of a statement."""
+        return json.dumps(list(rows))
 
     def among(self, column: str, name: str) -> str:
         """Return the condition that a column is one of the values in an array."""
@@ -135,41 +140,28 @@ class Dialect(Protocol):
 
     def require_index(self, connection: SqlConnection) -> None:
         """Raise NoSearchIndex if there is no index of words, or ConfigurationError if it cannot be read."""
+        if not number(connection, self.has_words, {}):
+            raise NoSearchIndex
 
 
-class Locks(Protocol):
-    """Each lock is held until the transaction ends. Taking one that is held already does nothing."""
+class Locks:
+    """Locks that stand for something wider than a row, for databases where several transactions write at a time.
+
+    Each is held until the transaction ends, and taking one that is held already does nothing. Here all do nothing,
+    as for a database that has one writer at a time.
+    """
 
     def log(self, connection: SqlConnection) -> None:
         """Be alone in storing deliveries. It is the first lock of its transaction."""
 
     def handlers(self, connection: SqlConnection, names: Collection[HandlerName]) -> None:
-        """Be alone with the lanes and the limits of these handlers."""
+        """Lock the lanes and the limits of these handlers."""
 
     def lanes_of(self, connection: SqlConnection, work_ids: Sequence[int]) -> None:
-        """Be alone with the lanes of the handlers of those work items that have a lane."""
+        """Lock the lanes of the handlers of those work items that have a lane."""
 
     def keep_deliveries_of(self, connection: SqlConnection, work_ids: Sequence[int]) -> None:
-        """Let nobody prune the deliveries of these work items."""
+        """Keep the deliveries of these work items from being pruned."""
 
     def deliveries(self, connection: SqlConnection, seqs: Sequence[int]) -> None:
-        """Let nobody make or retry work of these deliveries."""
-
-
-class NoLocks:
-    """The Locks of a database that has one writer at a time."""
-
-    def log(self, connection: SqlConnection) -> None:
-        """Do nothing: a transaction is alone."""
-
-    def handlers(self, connection: SqlConnection, names: Collection[HandlerName]) -> None:
-        """Do nothing: a transaction is alone."""
-
-    def lanes_of(self, connection: SqlConnection, work_ids: Sequence[int]) -> None:
-        """Do nothing: a transaction is alone."""
-
-    def keep_deliveries_of(self, connection: SqlConnection, work_ids: Sequence[int]) -> None:
-        """Do nothing: a transaction is alone."""
-
-    def deliveries(self, connection: SqlConnection, seqs: Sequence[int]) -> None:
-        """Do nothing: a transaction is alone."""
+        """Keep others from making or retrying work of these deliveries."""

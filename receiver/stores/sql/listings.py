@@ -55,7 +55,7 @@ def among_few_work(
 
 
 def matches_no_handler(connection: SqlConnection, reads: Reads, wanted: DeliveryFilter | WorkFilter) -> bool:
-    """Tell whether the filter asks for handlers of which none ever had a work item."""
+    """Return whether the filter asks for handlers of which none ever had a work item."""
     if wanted.handler is None:
         return False
     known, values = reads.filters.known_handlers(wanted)

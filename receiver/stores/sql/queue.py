@@ -232,11 +232,11 @@ class SqlQueue(SqlSchedules):
         return await self.database.call(write)
 
     def is_right(self, connection: SqlConnection) -> bool:
-        """Tell whether the time is right by which leases have ended, or by which the clock was set back."""
+        """Return whether the present time can be trusted to end leases, and to see that the clock was set back."""
         return True
 
     async def suspects_due(self, claimants: Sequence[HandlerClaim], *, now: datetime) -> bool:
-        """Tell whether an item is due that may have killed its worker."""
+        """Return whether an item is due that may have killed its worker."""
         return await self.database.call(
             lambda connection: self._writes.claims.suspect_due(connection, claimants, now)
         )

@@ -21,7 +21,7 @@ from receiver.core.deliveries import (
     StoredDelivery,
 )
 from receiver.core.recorded_actions import NewAction, RecordedAction
-from receiver.core.subjects import MAX_SUBJECT_BODY, Subject, subject_of
+from receiver.core.subjects import MAX_SUBJECT_BODY, SearchReach, Subject, subject_of
 from receiver.core.types import AttemptOutcome, DeliveryKey, HandlerName, HandlerSwitch, WorkState
 from receiver.core.work import Backlog, HandlerReport, WorkDetail, WorkFilter, WorkSummary
 from receiver.errors import StoreError, UnknownAction, UnknownDelivery, UnknownRequest, UnknownWork
@@ -33,6 +33,7 @@ from receiver.stores.sql.jobs import NEWEST, JobReports
 from receiver.stores.sql.listings import SCAN_LIMIT, PageReports, among_few, among_few_work, start_reading
 from receiver.stores.sql.rows import attempt, delivery_summary, switches, work_summary, worker_report
 from receiver.stores.sql.statements import work as statements
+from receiver.stores.sql.statements.deliveries import WORDS_BEHIND
 from receiver.stores.sql.statements.filters import Reads
 
 
@@ -121,13 +122,24 @@ class ActionReports:
 
 
 class SqlReports(FeedReports, JobReports, ActionReports, PageReports):
-    """A Reports, but for `changed` and `search_reach`, which each kind of database does in its own way."""
+    """A Reports, but for `changed`, which each kind of database does in its own way."""
 
     def __init__(self, database: SqlDatabase, reads: Reads, *, narrow_limit: int = SCAN_LIMIT) -> None:
         FeedReports.__init__(self, database, reads)
         JobReports.__init__(self, database, reads)
         ActionReports.__init__(self, database)
         PageReports.__init__(self, database, reads, narrow_limit=narrow_limit)
+
+    async def search_reach(self) -> SearchReach | None:
+        """Return how far the index of words reaches, None without one."""
+
+        def read(connection: SqlConnection) -> SearchReach | None:
+            if not number(connection, self._reads.dialect.has_words, {}):
+                return None
+            behind, through = connection.execute(WORDS_BEHIND).fetchone()
+            return SearchReach(behind, None if through is None else from_micros(through))
+
+        return await self.database.call(read)
 
     async def deliveries(
         self, wanted: DeliveryFilter, *, before: int | None = None

@@ -146,7 +146,7 @@ class SettlingAlgorithm:
     def still_leased(
         self, connection: SqlConnection, settlements: Sequence[Settlement], followers: Sequence[FollowerClaim]
     ) -> tuple[list[bool], list[bool]]:
-        """Tell for each whether its worker still has its lease, or may run it next, until the transaction ends.
+        """Return for each whether its worker still has its lease, or may run it next, until the transaction ends.
 
         Each is about one item. Of an attempt that ended twice only the first end counts.
         """

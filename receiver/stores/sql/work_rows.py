@@ -31,7 +31,7 @@ class LatestMoment:
         connection.execute(self._sql.note_time, {"now": to_micros(now)})
 
     def is_ahead(self, latest: int | None, now: datetime) -> bool:
-        """Tell whether the clock was set back since the latest moment, as `LATEST` returns it."""
+        """Return whether the clock was set back since the latest moment, as `LATEST` returns it."""
         return _set_back_by(latest, now) > 0
 
     def follow_back(self, connection: SqlConnection, now: datetime) -> None:

@@ -47,7 +47,7 @@ def body_at(database: Path, place: bytes) -> bytes | str:
 
 
 def is_long(body: bytes) -> bool:
-    """Tell whether a body belongs into a file."""
+    """Return whether a body belongs into a file."""
     return MIN_BYTES <= len(body) <= _LONGEST
 
 
@@ -108,7 +108,7 @@ def files_of(connection: sqlite3.Connection, database: Path) -> Sequence[Path]:
 
 
 def is_of(path: Path, store: int) -> bool:
-    """Tell whether a file belongs to the database with this number."""
+    """Return whether a file belongs to the database with this number."""
     ours, _ = _NAME.unpack(name_of(path))
     return bool(ours == store)
 
@@ -249,7 +249,7 @@ class _OpenFile:
             raise
 
     def is_in_place(self) -> bool:
-        """Tell whether the file still has its name: nobody finds what is written otherwise."""
+        """Return whether the file still has its name: nobody finds what is written otherwise."""
         try:
             return os.path.samestat(self._path.stat(), os.fstat(self._descriptor))
         except FileNotFoundError:

@@ -46,7 +46,7 @@ class CheckpointTurn:
                 self._locks.close()
 
     def is_mine(self) -> bool:
-        """Tell whether to move the log now. It is better to do so twice than never, where locks do not work."""
+        """Return whether to move the log now. It is better to do so twice than never, where locks do not work."""
         if not LockFile.works:
             return True
         try:

@@ -141,7 +141,7 @@ class Database:
 
 
 def _is_full(error: sqlite3.Error) -> bool:
-    """Tell whether the disk is full. SQLite has another code for it where it makes the index of the log."""
+    """Return whether the disk is full. SQLite has another code for it where it makes the index of the log."""
     return getattr(error, "sqlite_errorcode", 0) in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE)
 
 
@@ -199,7 +199,7 @@ def _begin(connection: sqlite3.Connection, patience: timedelta) -> None:
 
 
 def is_busy(error: sqlite3.OperationalError) -> bool:
-    """Tell whether another connection has a lock that is needed."""
+    """Return whether another connection has a lock that is needed."""
     return error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
 
 
@@ -238,6 +238,6 @@ def file_at(path: Path) -> os.stat_result | None:
 
 
 def same_file(path: Path, opened_as: os.stat_result | None) -> bool:
-    """Tell whether the path still leads to the file that was opened."""
+    """Return whether the path still leads to the file that was opened."""
     now = file_at(path)
     return now is not None and opened_as is not None and os.path.samestat(now, opened_as)

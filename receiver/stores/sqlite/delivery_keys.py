@@ -1,4 +1,4 @@
-"""Which deliveries are stored, by their keys: an index that follows behind, and the newest keys in memory.
+"""Which deliveries are stored, by their keys: an index that follows later, and the newest keys in memory.
 
 Keys are random, so each belongs to a page of the index where hardly another new one does. If each was put there
 at once, a delivery would write a page of 8 KiB for its 18 bytes. So new keys gather in memory, sorted into buckets,
@@ -22,7 +22,7 @@ _GATHERED = 65_536
 """Keys that gather before they are moved. Two thirds as many come in meanwhile: about 12 MB of memory for UUIDs."""
 _MOST_GATHERED = 131_072
 _GIVEN_FOR_ONE = 64
-"""Where very many deliveries came, one key gathers for so many: then as many as before share a page."""
+"""On a large store, one key gathers for every 64 stored, so that as many keys as before share an index page."""
 _MOVED_AT_ONCE = 256
 """As many as a bucket has when enough have gathered. Two keys are moved for each new one."""
 _MAX_MOVED = 1_024
@@ -60,7 +60,7 @@ def _indexed(packed: _Packed) -> _Indexed:
 
 
 def is_hash(key: str) -> bool:
-    """Tell whether a key is the SHA-256 of its body: no other body has it."""
+    """Return whether a key is the SHA-256 of its body: no other body has it."""
     return _SHA256(key) is not None
 
 

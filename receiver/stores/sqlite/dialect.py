@@ -5,14 +5,16 @@ import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
+from typing_extensions import override
+
 from receiver.core.clock import to_micros
 from receiver.core.deliveries import Delivery
 from receiver.core.subjects import Phrase
 from receiver.core.types import HandlerName, WorkState
-from receiver.errors import ConfigurationError, NoSearchIndex
+from receiver.errors import ConfigurationError
 from receiver.stores.sql.columns_of_bodies import PLAIN, headers_text
 from receiver.stores.sql.connection import SqlConnection, number
-from receiver.stores.sql.dialect import NoLocks, insert
+from receiver.stores.sql.dialect import Dialect, Locks, insert
 from receiver.stores.sql.statements.columns import stored
 from receiver.stores.sql.statements.filters import Reads
 from receiver.stores.sql.statements.writing import STEP, Statements
@@ -144,7 +146,7 @@ class SqliteStatements(Statements):
     after_removal = (NOTE_REMOVED,)
 
 
-class SqliteDialect:
+class SqliteDialect(Dialect):
     """A Dialect. Arrays travel as JSON."""
 
     body = statements.BODY
@@ -152,88 +154,89 @@ class SqliteDialect:
     has_key = statements.HAS_KEY
     keys_from = statements.KEYS_FROM
     greatest, least = "max", "min"
+    has_words = statements.HAS_WORDS
     words_seq = "s.rowid"
     words_match = "s.words MATCH :text"
 
+    @override
     @contextmanager
     def snapshot(self, connection: SqlConnection) -> Iterator[None]:
-        """Let the statements of a block see the same state."""
         connection.execute("BEGIN")
         try:
             yield
         finally:
             connection.execute("COMMIT")
 
+    @override
     def array(self, values: Sequence[object]) -> str:
-        """Return many values as one."""
         return json.dumps(list(values))
 
-    def rows(self, rows: Sequence[Sequence[object]]) -> str:
-        """Return many rows as one value."""
-        return json.dumps(list(rows))
-
+    @override
     def among(self, column: str, name: str) -> str:
-        """Return the condition that a column is one of the values in an array."""
         return f"{column} IN (SELECT value FROM json_each(:{name}))"
 
+    @override
     def among_found(self, column: str, found: str) -> str:
-        """Return the condition that a column is one of the values that a SELECT finds."""
         return f"{column} IN ({found})"
 
+    @override
     def listed(self, name: str, kind: str = "bigint") -> str:
-        """Return the values of an array as a source of rows."""
         return f"json_each(:{name}) AS s"
 
+    @override
     def given(self, name: str, columns: str) -> str:
-        """Return the SELECT that makes rows of a value."""
         names = [one.split()[0] for one in columns.split(", ")]
         cells = ", ".join(f"json_extract(value, '$[{at}]') AS {one}" for at, one in enumerate(names))
         return f"SELECT {cells} FROM json_each(:{name})"
 
+    @override
     def by_id(self, state: WorkState, column: str = "state") -> str:
         """Return the condition with a plus, which an index does not answer (SQLite manual, Query Planner)."""
         return f"+{column} = '{state}'"
 
+    @override
     def locked(self, order: str = "", strength: str = "UPDATE") -> str:
         """Return nothing: a transaction that writes is alone."""
         return ""
 
+    @override
     def locked_in_order(self, condition: str) -> str:
         """Return the condition itself."""
         return condition
 
+    @override
     def listed_order(self) -> str:
         """Return nothing: a CROSS JOIN keeps the order of its left table (SQLite manual, Query Planner)."""
         return ""
 
+    @override
     def glob(self, column: str, name: str) -> str:
-        """Return the condition that a column matches a pattern."""
         return f"{column} GLOB :{name}"
 
+    @override
     def pattern(self, glob: str) -> str:
-        """Return a glob in SQLite's spelling."""
         return glob.replace("[!", "[^")
 
+    @override
     def ends_with(self, column: str, suffix: str) -> str:
-        """Return the condition that a column ends with a text."""
         return f"{column} GLOB '*{suffix}'"
 
+    @override
     def before_dot(self, column: str) -> str:
-        """Return the text of a column in front of its first dot, or all of it."""
         return f"substr({column}, 1, instr({column} || '.', '.') - 1)"
 
+    @override
     def by_index(self, name: str) -> str:
-        """Return what makes a SELECT use an index."""
         return f"INDEXED BY {name}"
 
+    @override
     def words_query(self, phrases: Sequence[Phrase]) -> str:
         """Return a query as FTS5 wants it (SQLite manual, FTS5, Full-text Query Syntax); words are only letters."""
         return " AND ".join(f'"{" ".join(one.words)}"{" *" if one.prefix else ""}' for one in phrases)
 
+    @override
     def require_index(self, connection: SqlConnection) -> None:
-        """Raise an error if there is no index of words, or SQLite cannot read it."""
-        if not number(connection, statements.HAS_WORDS, {}):
-            raise NoSearchIndex
+        super().require_index(connection)
         require_module(connection)
 
 
@@ -298,5 +301,5 @@ WRITES = Writes(
     insert_with_ids=insert_with_ids,
     insert_new=insert_new_work,
     insert_delivery=insert_delivery,
-    locks=NoLocks(),
+    locks=Locks(),
 )

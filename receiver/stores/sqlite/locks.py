@@ -65,7 +65,7 @@ class LockFile:
         self._set(byte, fcntl.F_UNLCK)
 
     def is_taken(self, byte: int) -> bool:
-        """Tell whether another one has a lock."""
+        """Return whether another one has a lock."""
         if sys.platform != "linux":
             raise NotImplementedError
         try:
@@ -162,7 +162,7 @@ class LivingWorkers:
         return self._locks.identity() if LockFile.works else None
 
     def is_dead(self, worker: WorkerId) -> bool:
-        """Tell whether nobody has the lock of a worker that was enlisted."""
+        """Return whether nobody has the lock of a worker that was enlisted."""
         return LockFile.works and not self._locks.is_taken(_byte(worker))
 
     def close(self) -> None:
@@ -176,7 +176,7 @@ def _byte(worker: WorkerId) -> int:
 
 
 def is_fresh(since: int | None, now: int) -> bool:
-    """Tell whether workers may still have to take their locks in a file that is used since then, in microseconds.
+    """Return whether workers may still have to take their locks in a file that is used since then, in microseconds.
 
     None is for the first file of a store. The clock begins anew with the machine.
     """

@@ -204,7 +204,7 @@ def _body_rows(
 
 
 def same_body(connection: sqlite3.Connection, seq: int, delivery: Delivery) -> bool | None:
-    """Tell whether the stored delivery with this seq has this body; None if the stored one cannot be read now.
+    """Return whether the stored delivery with this seq has this body; None if the stored one cannot be read now.
 
     If its body was pruned, compare the sizes only.
     """

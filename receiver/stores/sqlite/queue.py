@@ -55,7 +55,7 @@ class SqliteQueue(SqlQueue):
         return dead
 
     async def _has_new_file(self, steady: datetime) -> bool:
-        """Tell whether other workers may still have to take their locks in a new file.
+        """Return whether other workers may still have to take their locks in a new file.
 
         A worker that has just started never saw the old one; what it finds beside the store may be the new file. So
         the store knows which file its workers use. The first file of a store is no new one: nobody delays a

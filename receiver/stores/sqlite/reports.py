@@ -11,8 +11,8 @@ from pathlib import Path
 
 from receiver.core.activity import WorkerReport
 from receiver.core.batches import BatchSize
-from receiver.core.clock import SystemClock, from_micros, to_micros
-from receiver.core.subjects import SearchReach, Texts, texts_of
+from receiver.core.clock import SystemClock, to_micros
+from receiver.core.subjects import Texts, texts_of
 from receiver.core.types import WorkerId
 from receiver.core.work import StoreFacts
 from receiver.errors import StoreError
@@ -62,14 +62,6 @@ class SqliteSearch:
         return await self.database.call(write)
 
 
-def reach(connection: sqlite3.Connection) -> SearchReach | None:
-    """Return how far the index reaches, None without one."""
-    if not connection.execute(statements.HAS_WORDS).fetchone()[0]:
-        return None
-    behind, through = connection.execute(statements.WORDS_BEHIND).fetchone()
-    return SearchReach(behind, None if through is None else from_micros(through))
-
-
 def restore(connection: sqlite3.Connection, seq: int, body: bytes) -> None:
     """Index a delivery whose body was restored, inside a transaction of the caller. Do nothing without an index.
 
@@ -111,10 +103,6 @@ class SqliteReports(SqlReports):
         self._living = living
         self._opened_as = path.stat()
         self._seen: int | None = None
-
-    async def search_reach(self) -> SearchReach | None:
-        """Return how far the index of words reaches, None without one."""
-        return await self.database.call(reach)
 
     async def facts(self) -> StoreFacts:
         """Return how large the file, its log and the files of bodies are."""

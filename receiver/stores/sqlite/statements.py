@@ -6,7 +6,6 @@ where a batch can be long. Some statements call the functions of `delivery_keys`
 """
 
 from receiver.stores.sql.columns_of_bodies import BESIDE, PLAIN
-from receiver.stores.sql.statements.columns import INDEXED_TO
 from receiver.stores.sql.statements.log import JobRowStatements
 
 BODY = f"CASE b.coding WHEN {BESIDE} THEN body_beside(b.body) ELSE b.body END"
@@ -265,10 +264,4 @@ INSERT INTO words (rowid, url, title, error)
 SELECT b.seq, json_extract(t.value, '$[1]'), json_extract(t.value, '$[2]'), json_extract(t.value, '$[3]')
 FROM json_each(?) AS t CROSS JOIN bodies AS b ON b.seq = json_extract(t.value, '$[0]')
 WHERE NOT EXISTS (SELECT 1 FROM words AS known WHERE known.rowid = b.seq)
-"""
-
-WORDS_BEHIND = f"""
-SELECT
-    (SELECT count(*) FROM deliveries WHERE seq > ({INDEXED_TO}) AND pruned_at IS NULL),
-    (SELECT received_at FROM deliveries WHERE seq <= ({INDEXED_TO}) ORDER BY seq DESC LIMIT 1)
 """

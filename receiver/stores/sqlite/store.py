@@ -35,7 +35,7 @@ def health_notes(version: tuple[int, ...]) -> Sequence[str]:
 
 
 def _has_wal_reset_bug(version: tuple[int, ...]) -> bool:
-    """Tell whether two processes can damage a database in WAL mode, as the web process and a worker are two.
+    """Return whether two processes can damage a database in WAL mode, as the web process and a worker are two.
 
     SQLite manual, Write-Ahead Logging, "The WAL-Reset Bug"; distributions may have fixed an older version.
     """
@@ -82,7 +82,7 @@ class SqliteStore:
         )
 
     def exists(self) -> bool:
-        """Tell whether the file is there."""
+        """Return whether the file is there."""
         return exists(self._path)
 
     def schema(self) -> Schema:

@@ -50,7 +50,7 @@ class OpenedFiles:
 
     @contextmanager
     def none_opens(self, path: Path) -> Iterator[bool]:
-        """Tell whether nobody has the database open, and let no connection of this process open meanwhile."""
+        """Return whether nobody has the database open, and let no connection of this process open meanwhile."""
         with self._lock:
             yield self._counts[_name(path)] == 0 and not _open_elsewhere(path)
 
@@ -64,7 +64,7 @@ def _name(path: Path) -> str:
 
 
 def _open_elsewhere(path: Path) -> bool:
-    """Tell whether another process has the database open. This process must not have it open."""
+    """Return whether another process has the database open. This process must not have it open."""
     try:
         with index_path(path).open("rb") as index:
             return is_locked(index.fileno(), _LOCK_BYTE)

@@ -50,7 +50,7 @@ class LogFacts:
     last: int | None = None
 
     def fits(self, header: bytes) -> bool:
-        """Tell whether a database with this header, of 100 bytes, can be the one of the log.
+        """Return whether a database with this header, of 100 bytes, can be the one of the log.
 
         SQLite itself does not ask: it takes any log with the right name. A commit of the first page increases the
         change counter by one, or leaves it where the same connection made the commit before. So the counter in the

@@ -201,7 +201,9 @@ class _Channel:
         self._ended.set()
         for answer, _ in self._owed:
             if not answer.done():
-                answer.set_exception(_Died("the process that writes died; nobody knows what it has kept"))
+                answer.set_exception(
+                    _Died("the writer process died; deliveries in flight may or may not be stored")
+                )
         self._owed.clear()
 
 
@@ -242,7 +244,7 @@ async def open_writer_process(
 
     It is the one that was `started` for this, by the same command, or a new one.
     Raises what opening the store raises. A process that dies is started again; a batch that it had fails with
-    StoreError, as nobody knows whether it was kept. One that hangs is killed at the end.
+    StoreError, as it may or may not be stored. One that hangs is killed at the end.
     """
     command = writer_command(store, log_level=log_level, json_logs=json_logs)
     writer = WriterProcess(command, open_store(store).exists, started)

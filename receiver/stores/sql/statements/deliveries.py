@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from receiver.core.types import DeliveryState, WorkState
 from receiver.core.work_states import OPEN
 from receiver.stores.sql.dialect import Dialect
-from receiver.stores.sql.statements.columns import ONE_BY_ONE, ROUTED, SUMMED, in_states, stored
+from receiver.stores.sql.statements.columns import INDEXED_TO, ONE_BY_ONE, ROUTED, SUMMED, in_states, stored
 
 # As in the index work_failed, to the letter (SQLite manual, Partial Indexes).
 FAILED = "(state = 'dead' OR last_error IS NOT NULL)"
@@ -47,6 +47,13 @@ _BEHIND_SEQ = (
 
 SUMMARY = f"d.seq, {_BEHIND_SEQ}"
 """The columns of a delivery in a listing, which `rows.delivery_summary` reads."""
+
+WORDS_BEHIND = f"""
+SELECT
+    (SELECT count(*) FROM deliveries WHERE seq > ({INDEXED_TO}) AND pruned_at IS NULL),
+    (SELECT received_at FROM deliveries WHERE seq <= ({INDEXED_TO}) ORDER BY seq DESC LIMIT 1)
+"""
+"""How many deliveries are not in the index of words yet, and when the last one arrived that is."""
 
 LAST_DELIVERY = "SELECT coalesce(max(seq), 0) FROM deliveries"
 
