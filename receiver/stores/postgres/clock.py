@@ -92,7 +92,7 @@ class DatabaseClock:
         return is_set
 
     def differs(self, since: datetime, there: datetime) -> bool:
-        """Return whether `there`, read from the database when the machine showed `since`, is far from this clock."""
+        """Return whether `there`, read from the database when the machine showed `since`, is far from this."""
         return not self.at(since) - _SLEWED <= there <= self.now() + _SLEWED
 
 

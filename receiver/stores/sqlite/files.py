@@ -108,7 +108,7 @@ def database_path(url: str) -> Path:
 
 
 def exists(path: Path) -> bool:
-    """Return whether there is a file. Raises StoreRefused if there is none and none can be created in its folder."""
+    """Return whether there is a file. Raises StoreRefused if there is none and none can be made in its folder."""
     try:
         if path.exists():
             return True
