@@ -29,20 +29,6 @@ def insert(connection: SqlConnection, statement: Callable[[int], str], rows: Seq
         connection.execute(statement(len(together)), tuple(chain.from_iterable(together)))
 
 
-def insert_by_powers(
-    connection: SqlConnection, statement: Callable[[int], str], rows: Sequence[tuple[object, ...]]
-) -> None:
-    """Insert rows, a power of two to each statement.
-
-    Each length is a statement of its own, and a cached statement keeps the values that were bound to it last.
-    """
-    done = 0
-    while done < len(rows):
-        length = 1 << ((len(rows) - done).bit_length() - 1)
-        connection.execute(statement(length), tuple(chain.from_iterable(rows[done : done + length])))
-        done += length
-
-
 AttemptRow = tuple[int, int, str, int | None, int, str, str | None, str | None, int]
 """Work item, number, trigger, start, end, outcome, error, traceback, and whether it was overdue."""
 

@@ -15,7 +15,6 @@ from itertools import islice
 
 from receiver.core.types import DeliveryKey
 from receiver.stores.sql.connection import NoNumber
-from receiver.stores.sql.dialect import insert_by_powers
 from receiver.stores.sqlite import statements
 
 _GATHERED = 65_536
@@ -215,7 +214,7 @@ class DeliveryKeys:
                 place, part = place + 1, 0
         # To ask for each delivery whether it is still there takes as long as all the rest.
         move = statements.move if self._removed <= self._keyed else statements.move_unremoved
-        insert_by_powers(connection, move, [(_indexed(packed), seq) for packed, seq in rows])
+        statements.insert_by_powers(connection, move, [(_indexed(packed), seq) for packed, seq in rows])
         self._moved, self._next_place, self._next_part = [packed for packed, _ in rows], place, part
         connection.execute(statements.NOTE_MOVING, {"moving": moving, "place": place, "part": part})
         if place > _TEXTS:

@@ -13,7 +13,6 @@ from receiver.errors import StoreError, StoreRefused
 from receiver.stores.grouped_log import GroupedLog
 from receiver.stores.sql.columns_of_bodies import BESIDE, PLAIN, decoded, headers_text
 from receiver.stores.sql.connection import number
-from receiver.stores.sql.dialect import insert_by_powers
 from receiver.stores.sql.statements import log as shared
 from receiver.stores.sql.statements.columns import SUMMED
 from receiver.stores.sqlite import statements
@@ -179,8 +178,8 @@ def insert_deliveries(
         fields = (seq, one.key, one.type, one.job_id, one.webhook_id, one.success)
         rows.append((*fields, to_micros(one.received_at), len(one.body)))
         new_ones.append(one)
-    insert_by_powers(connection, statements.insert_deliveries, rows)
-    insert_by_powers(
+    statements.insert_by_powers(connection, statements.insert_deliveries, rows)
+    statements.insert_by_powers(
         connection, statements.insert_bodies, _body_rows(connection, keys.last_seq + 1, new_ones, beside)
     )
     keys.add(connection, new.items())

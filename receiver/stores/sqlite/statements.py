@@ -5,7 +5,11 @@ interpreter lock away and takes it again, which can take milliseconds under load
 where a batch can be long. Some statements call the functions of `delivery_keys` and `bodies`.
 """
 
+from collections.abc import Callable, Sequence
+from itertools import chain
+
 from receiver.stores.sql.columns_of_bodies import BESIDE, PLAIN
+from receiver.stores.sql.connection import SqlConnection
 from receiver.stores.sql.statements.log import JobRowStatements
 
 BODY = f"CASE b.coding WHEN {BESIDE} THEN body_beside(b.body) ELSE b.body END"
@@ -265,3 +269,17 @@ SELECT b.seq, json_extract(t.value, '$[1]'), json_extract(t.value, '$[2]'), json
 FROM json_each(?) AS t CROSS JOIN bodies AS b ON b.seq = json_extract(t.value, '$[0]')
 WHERE NOT EXISTS (SELECT 1 FROM words AS known WHERE known.rowid = b.seq)
 """
+
+
+def insert_by_powers(
+    connection: SqlConnection, statement: Callable[[int], str], rows: Sequence[tuple[object, ...]]
+) -> None:
+    """Insert rows, a power of two to each statement.
+
+    Each length is a statement of its own, and a cached statement keeps the values that were bound to it last.
+    """
+    done = 0
+    while done < len(rows):
+        length = 1 << ((len(rows) - done).bit_length() - 1)
+        connection.execute(statement(length), tuple(chain.from_iterable(rows[done : done + length])))
+        done += length
