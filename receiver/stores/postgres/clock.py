@@ -48,7 +48,7 @@ class _Course(NamedTuple):
 
 
 class DatabaseClock:
-    """A Clock that shows the time of the database. It runs as a clock of this machine does that nobody sets.
+    """A Clock that shows the time of the database. It runs like a clock of this machine that is never set.
 
     That clock may stand still or jump: a hypervisor that pauses a machine leaves the time out, and the machine
     cannot know it. So a queue looks at the database's time too, and a large difference is made
@@ -56,7 +56,7 @@ class DatabaseClock:
     """
 
     def __init__(self, clock: Clock, here: Callable[[], datetime] | None = None) -> None:
-        """`here` shows a clock of the machine that goes on while it is suspended."""
+        """`here` reads a clock that keeps running while the machine is suspended."""
         self._clock = clock
         self.here = here or clock.steady
         self._course: _Course | None = None  # one object: other threads compare

@@ -284,7 +284,7 @@ class PostgresConnection:
             self.close()
 
     def is_usable(self) -> bool:
-        """Return whether the server still keeps the connection, as far as it has said. This sends nothing."""
+        """Return whether the server has not ended the connection. This sends nothing, and reads what came."""
         if self.raw.closed:
             return False
         ready = select.poll()

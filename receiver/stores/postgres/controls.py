@@ -113,7 +113,7 @@ class PostgresCopySide:
         self.database = database
 
     def continue_behind(self, connection: Any, table: str, last: int) -> None:
-        """Let the numbers of new rows begin behind this one."""
+        """Let the numbers of new rows begin after this one."""
         values = {
             "table": f'"{self.database.translate.schema}".{table}',
             "column": "seq" if table == "deliveries" else "id",

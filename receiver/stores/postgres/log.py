@@ -24,7 +24,7 @@ from receiver.stores.sql.statements.columns import SUMMED
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A stored delivery, as far as another one is compared with it. Its body is None if it was pruned."""
+    """What of a stored delivery is compared with another one. Its body is None if it was pruned."""
 
     seq: int
     size: int

@@ -40,11 +40,11 @@ class RoutingTurn:
         self._seen_at = 0.0
 
     def may_take(self, holder: int) -> bool:
-        """Return whether nobody else has the turn, as far as one sees."""
+        """Return whether the turn is free, or this worker's own."""
         return holder in (0, self._own)
 
     def take(self, connection: PostgresConnection, *, routed: int, holder: int) -> bool:
-        """Take the turn if nobody has it, or if its holder has routed nothing for too long."""
+        """Take the turn if it is free, or if its holder has routed nothing for too long."""
         if holder == self._own:
             return True
         if holder and (self._seen != (routed, holder)):
@@ -71,7 +71,7 @@ the next turn too, and of two workers that handled in batches, one did next to n
 _FORGOTTEN = 50_000
 """Ids that are given in the time for which commits are not synced, with much to spare."""
 _LONGEST_WAIT_SECONDS = 1.0
-"""What other workers retry, lose or leave behind stirs nobody."""
+"""What other workers retry, lose or leave does not stir workers."""
 
 
 class PostgresQueue(SqlQueue):
@@ -129,7 +129,7 @@ class PostgresQueue(SqlQueue):
             log.warning("job_rows_behind", extra={"reason": str(exc)})
 
     async def enlist(self, worker: WorkerId) -> None:
-        """Do nothing: no machine can tell whether a worker of another one lives."""
+        """Do nothing: no machine can see whether a worker of another one lives."""
 
     async def sign_off(self, worker: WorkerId) -> None:
         """Show that a worker has ended. Whoever says so is about to route nothing."""
@@ -137,7 +137,7 @@ class PostgresQueue(SqlQueue):
         await self.database.call(self._turn.give_back)
 
     async def expire_dead(self, worker: WorkerId, *, steady: datetime) -> Sequence[WorkerId]:
-        """Return nobody: of no worker it is certain that it died."""
+        """Return none: it is never certain that a worker died."""
         return []
 
     def _has_changed(self, connection: PostgresConnection) -> bool:
@@ -160,7 +160,7 @@ class PostgresQueue(SqlQueue):
         return not self._clocks.compare(connection)
 
     async def changed(self) -> None:
-        """Return when somebody has appended a delivery or stirred the workers since the last call, or after 1 s.
+        """Return when a delivery was appended or the workers were stirred since the last call, or after 1 s.
 
         It asks again and again: listening needs a session of its own, which a pooler does not give, and a hundred
         listeners slow every commit down. It asks 20 ms after the answer before, then more and more seldom; while it
@@ -184,7 +184,7 @@ class PostgresQueue(SqlQueue):
 
 
 def skip_ids(schema: str, connection: PostgresConnection) -> None:
-    """Let the ids of new work items begin far behind those that a crash of the server may have forgotten.
+    """Let the ids of new work items begin far above those that a crash of the server may have forgotten.
 
     This worker may still run some of those, and would else end the attempts of other items with their results.
     """

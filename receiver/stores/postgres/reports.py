@@ -148,7 +148,7 @@ class PostgresReports(SqlReports):
         return await self.database.call(lambda connection: facts(connection, self._schema))
 
     async def changed(self) -> None:
-        """Return when somebody has committed since the last call, in any database of the server."""
+        """Return when there was a commit since the last call, in any database of the server."""
         while True:
             place = await self.database.call(self._place)
             if place != self._seen:

@@ -26,7 +26,7 @@ _TURN = "SELECT pg_advisory_xact_lock(migrate_lock, 0)".replace("migrate_lock", 
 # The turn of another process may take long.
 _BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = 0; SET LOCAL synchronous_commit = on"
 _LOCK_PATIENCE = timedelta(seconds=5)
-"""How long a migration waits for others that hold locks on the tables, while everybody else waits behind it."""
+"""How long a migration waits for others that hold locks on the tables, while all others wait for it."""
 
 
 def newest() -> int:

@@ -25,8 +25,8 @@ given AS MATERIALIZED (
 )
 """
 
-# One statement that is a transaction of its own: nobody can hold the lock by falling silent in between. Waiting for
-# the lock loses no duplicate, as ON CONFLICT looks at the index and not at the snapshot of the statement.
+# One statement that is a transaction of its own: no process can hold the lock by falling silent in between. Waiting
+# for the lock loses no duplicate, as ON CONFLICT looks at the index and not at the snapshot of the statement.
 APPEND = f"""
 {_GIVEN}, made AS (
     INSERT INTO deliveries (key, type, job_id, webhook_id, success, received_at, size, duplicates, origin)
@@ -56,7 +56,7 @@ FROM unnest(CAST(:seqs AS bigint[]), CAST(:times AS integer[])) AS g (seq, times
 
 RESTORE_BODY = "INSERT INTO bodies (seq, headers, body) VALUES (?, ?, ?)"
 
-# In one transaction, so that nobody sees the row.
+# In one transaction, so that the row is never seen.
 PROBE_SIZE = "INSERT INTO bodies (seq, headers, body) VALUES (-pg_backend_pid(), '', ?)"
 
 END_PROBE = "DELETE FROM bodies WHERE seq = -pg_backend_pid()"

@@ -39,7 +39,7 @@ class PostgresStore:
         self._was_current = False
 
     def exists(self) -> bool:
-        """Return whether the database has our tables. Raises StoreError if nobody can reach it."""
+        """Return whether the database has our tables. Raises StoreError if it cannot be reached."""
         return schema.exists(self._address)
 
     def schema(self) -> Schema:
@@ -96,7 +96,7 @@ class PostgresStore:
 
     @asynccontextmanager
     async def maintenance(self, *, tell: Tell | None = None) -> AsyncIterator[Maintenance]:
-        """Open for pruning. It has nothing to tell: the disk is the server's."""
+        """Open for pruning. There is nothing to report: the disk is the server's."""
         async with self._open(create=False, begin=UNSYNCED, deadline=READ_DEADLINE) as database:
             yield PostgresMaintenance(database)
 
@@ -138,6 +138,6 @@ class PostgresStore:
         connection.tame_planner()
 
     def _require_current(self, connection: PostgresConnection) -> None:
-        # Each version works with the tables of the next one. So a process goes on when another one has migrated.
+        # Each version works with the tables of the next one. So a process continues when another one has migrated.
         schema.require_current(connection, self._translate, self._address, or_next=self._was_current)
         self._was_current = True

@@ -75,7 +75,7 @@ def number(connection: SqlConnection, sql: str, values: Mapping[str, object]) ->
 class ConnectionThread:
     """Runs functions one after the other, in the order of the calls.
 
-    The thread is a daemon: a connection that nobody closed does not keep the process alive.
+    The thread is a daemon: a connection that was not closed does not keep the process alive.
     """
 
     def __init__(self, name: str) -> None:
@@ -118,7 +118,7 @@ def _run_one(work: Callable[[], Any], loop: asyncio.AbstractEventLoop, future: a
         result = work()
     except BaseException as exc:
         error = exc
-    with suppress(RuntimeError):  # the event loop was closed, so nobody waits any more
+    with suppress(RuntimeError):  # the event loop was closed: no caller waits any more
         loop.call_soon_threadsafe(_resolve, future, result, error)
 
 

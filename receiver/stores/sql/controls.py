@@ -77,7 +77,7 @@ class SqlControls(SqlActionLog):
     async def take_back(
         self, work_ids: Sequence[int], reason: str, *, now: datetime, action: int | None = None
     ) -> int:
-        """Make items dead that nobody has attempted."""
+        """Make items dead that were never attempted."""
         return await self._decide(self._writes.sql.take_back, work_ids, now, action, reason=reason)
 
     async def switch(self, handler: HandlerName, to: HandlerSwitch) -> None:

@@ -41,7 +41,7 @@ class CopiedTable:
         return "body" in self.others
 
     def page(self, dialect: Dialect, *, through_end: bool) -> str:
-        """Return rows behind the place `:after0` and so on, with the lengths of bodies in place of the bodies.
+        """Return rows after the place `:after0` and so on, with the lengths of bodies in place of the bodies.
 
         They go up to the place `:last0` and so on, or `through_end`.
         """
@@ -128,13 +128,13 @@ def set_heads(dialect: Dialect) -> str:
 
 
 KEYS = _table("deliveries", "seq", "key")
-"""What tells one delivery from another."""
+"""What distinguishes one delivery from another."""
 
 COPIED_FROM = "copied_from"
 """The mark of a copy that says what identifies its source."""
 
 _NUMBERED = {"deliveries": "seq", "quarantine": "id", "work_items": "id", "actions": "id"}
-"""Tables whose rows get numbers that grow, so that those behind the last copied one are not copied."""
+"""Tables whose rows get numbers that grow, so that rows after the last copied one can be recognized."""
 
 COPIED_THROUGH = {table: f"copied_{table}" for table in _NUMBERED}
 """The marks of a copy that say which number came last from its source."""
@@ -222,7 +222,7 @@ class CopySide(Protocol):
         """The mark whose number no other store has."""
 
     def continue_behind(self, connection: SqlConnection, table: str, last: int) -> None:
-        """Let the numbers of new rows of a table begin behind this one, inside a transaction."""
+        """Let the numbers of new rows of a table begin after this one, inside a transaction."""
 
     def finish(self, connection: SqlConnection) -> None:
         """Make what this kind of store derives from the copied rows, inside a transaction."""
@@ -244,7 +244,7 @@ async def sizes_of(store: NamedDatabase) -> CopySizes:
 
 
 class StoreCopy:
-    """A copy from a source to a target. `advance` is told how many rows have been compared."""
+    """A copy from a source to a target. `advance` is called with the number of rows that were compared."""
 
     def __init__(
         self,
@@ -378,7 +378,7 @@ class StoreCopy:
 
     @contextmanager
     def _changing(self, connection: SqlConnection, origin: int) -> Iterator[None]:
-        """Change the target in one transaction, unless somebody uses it. What a program stored there must stay."""
+        """Change the target in one transaction, unless a program uses it: what that stored there must stay."""
         with self._writing.transaction(connection):
             if foreign := foreign_table(connection, origin):
                 raise StoreRefused(f"it has {_foreign(*foreign)}: another program uses it, so it is no copy")
@@ -410,7 +410,7 @@ class StoreCopy:
             for start in range(0, len(heads), PAGE_SIZE):
                 ids = dialect.array(heads[start : start + PAGE_SIZE])
                 connection.execute(set_heads(dialect), {"ids": ids})
-            # What was pruned behind the last delivery was routed, so new ones have to lie behind that mark.
+            # What was pruned behind the last delivery was routed, so new ones have to come after that mark.
             for table, last in (
                 ("deliveries", max(last_seq, routed)),
                 ("work_items", last_work),
@@ -423,7 +423,7 @@ class StoreCopy:
 
 
 def _foreign(table: str, is_copy: bool) -> str:
-    """Return what a target has that did not come from the source, as words behind `TO has`."""
+    """Return what a target has that did not come from the source, as words that follow `TO has`."""
     what = "deliveries" if table == "deliveries" else f"rows in {table}"
     return f"{what} that {SOURCE} does not have" if is_copy else f"{what} that did not come from {SOURCE}"
 

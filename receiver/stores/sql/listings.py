@@ -21,7 +21,8 @@ from receiver.stores.sql.statements.filters import PageStatements, Reads
 NOTHING = "AND 1 = 0"
 """A condition that nothing meets."""
 SCAN_LIMIT = 10_000
-"""If an index returns more, reading deliveries one by one soon finds matches."""
+"""If an index returns more, reading deliveries one by one soon finds matches. One page examines as many, so that the
+search for a rare kind takes short steps."""
 
 
 def among_few(
@@ -150,14 +151,13 @@ class _Look:
 MAX_ITEMS = 1_000
 MAX_BYTES = 4 * 1024 * 1024
 """Deliveries in a page and bytes of their bodies. A longer body is a page of its own."""
-"""Deliveries that one page examines, so that the search for a rare kind takes short steps."""
 JOBS_SCAN_LIMIT = 2_000
-"""The same in the order of jobs. It is lower, as each page reads the places in that order again."""
+"""Deliveries that one page examines in the order of jobs. It is low, as each page reads those places again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What is left to read: deliveries from `first` through `through`, behind a place."""
+    """What is left to read: deliveries from `first` through `through`, after a place."""
 
     reads: Reads
     conditions: str
@@ -256,7 +256,7 @@ _BEHIND = {
     (True, False): "d.job_id IS NULL AND d.seq > :after",
     (True, True): "(d.job_id IS NULL OR (d.job_id, d.seq) > (:after_job, :after))",
 }
-"""The condition for rows behind a place, by two questions: is the order that of jobs, and has the place a job?"""
+"""The condition for rows after a place, by whether they are in the order of jobs and whether it has a job."""
 
 
 def plan(

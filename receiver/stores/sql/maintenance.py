@@ -82,7 +82,7 @@ class SqlMaintenance:
         return await self.database.call(step)
 
     async def forget_workers(self, before: datetime) -> None:
-        """Forget workers that nobody has seen since."""
+        """Forget workers that were last seen before."""
 
         def step(connection: SqlConnection) -> None:
             with self.database.transaction(connection):

@@ -176,7 +176,7 @@ class SqlQueue(SqlSchedules):
     def unrouted(
         self, connection: SqlConnection, *, after: int, limit: int, max_bytes: int
     ) -> tuple[StoredDelivery, ...]:
-        """Return the oldest deliveries behind a seq."""
+        """Return the oldest deliveries after a seq."""
         found: list[StoredDelivery] = []
         taken = BatchSize(limit, max_bytes)
         values = {"after": after, "limit": limit, "max_bytes": max_bytes}
@@ -410,7 +410,7 @@ class SqlQueue(SqlSchedules):
     async def available_once_keys(
         self, handler: HandlerName, keys: Collection[str], *, now: datetime
     ) -> frozenset[str]:
-        """Return those that nobody has asked for, or that have expired."""
+        """Return those that are unused, or that have expired."""
         values = {"handler": handler, "keys": self._array(sorted(keys)), "now": to_micros(now)}
 
         def read(connection: SqlConnection) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""The readers' side of a store. No read holds a snapshot for long: a database cannot tidy up behind an old one."""
+"""The readers' side of a store. No read holds a snapshot for long: a database cannot clean up while one is open."""
 
 import asyncio
 import json
@@ -238,13 +238,13 @@ class SqlReports(FeedReports, JobReports, ActionReports, PageReports):
         return found
 
     async def subjects(self, seqs: Sequence[int]) -> Mapping[int, Subject]:
-        """Return what deliveries are about, as far as their bodies are there and not long."""
+        """Return what deliveries are about, for those whose bodies are there and not too long."""
 
         def read(connection: SqlConnection) -> Mapping[int, Subject]:
             values = {"seqs": self._reads.dialect.array(seqs), "most": MAX_SUBJECT_BODY}
             found: dict[int, Subject] = {}
             for seq, key, kind, job_id, body, coding in connection.execute(self._reads.deliveries.subjects, values):
-                with suppress(StoreError):  # a damaged body; `events show` tells it
+                with suppress(StoreError):  # a damaged body; `events show` reports it
                     found[seq] = subject_of(kind, job_id, decoded(body, coding, key=key))
             return found
 

@@ -88,10 +88,10 @@ class WorkRows:
     ) -> list[tuple[int, WorkState]]:
         """Make work items inside a transaction; return the id of each and the state in which it begins.
 
-        Without a lease nothing may ask to be claimed. `action` is what somebody did to make them.
+        Without a lease nothing may ask to be claimed. `action` is the recorded action that made them.
         """
         states = self._initial_states(connection, work)
-        if work:  # behind the locks of handlers: attempts that end take both in this order
+        if work:  # after the locks of handlers: attempts that end take both in this order
             self._latest.note(connection, now)
         ids: list[int] = []
         for _, run in groupby(zip(work, states, strict=True), _shared):

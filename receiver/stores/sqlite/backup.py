@@ -65,7 +65,7 @@ def newer_deliveries(path: Path, moment: datetime | None) -> int:
 
 
 def back_up(source: Path, target: Path, *, overwrite: bool, advance: Callable[[int], None]) -> Contents:
-    """Copy the store as it is at this moment; `advance` is told how many pages more are copied.
+    """Copy the store as it is at this moment; `advance` is called with the number of pages just copied.
 
     A store with an older schema is not migrated, and the copy has that schema too. The file appears under its name
     when it is complete and SQLite has found no fault in it. The write-ahead log grows until then, as it must keep
@@ -90,7 +90,7 @@ def restore(
 
     What was there is kept as `aside`, unless that is None. The copy keeps its schema, which may be an older one. It
     shows no workers, and the next one runs again at once what ran while the backup was made.
-    Raises StoreError if somebody has the target open.
+    Raises StoreError if a process has the target open.
     """
     target = real_path(target)
     require_store(source)
@@ -109,7 +109,7 @@ def restore(
 def require_free(target: Path, *, overwrite: bool, source: Path) -> None:
     """Raise an error if the target must not be written.
 
-    It is there, is the source, belongs to the source or another database, or somebody has it open.
+    It is there, is the source, belongs to the source or another database, or a process has it open.
     """
     require_no_companion(target)
     if any(same_file(one, file_at(source)) for one in _files(target)):
@@ -188,7 +188,7 @@ def _copy(source: Path, mode: str, copy: Path, target: Path, advance: Callable[[
 
 
 def _take_in(copy: sqlite3.Connection, body_of: Callable[[bytes], bytes | str]) -> None:
-    """Put those bodies into the copy that lie in files beside the source.
+    """Put the bodies from files beside the source into the copy.
 
     From then on the copy is a database of its own, which takes no files of the source for its own.
     """
@@ -199,7 +199,7 @@ def _take_in(copy: sqlite3.Connection, body_of: Callable[[bytes], bytes | str]) 
         copy.execute("COMMIT")
         time.sleep(_PAUSE)
     copy.execute(RENUMBER)
-    # When it is closed, SQLite would tell nobody that the disk is full, and leave changes in a log.
+    # When it is closed, SQLite would not report that the disk is full, and leave changes in a log.
     copy.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
@@ -261,7 +261,7 @@ def _put_in_place(copy: Path, target: Path, *, overwrite: bool, aside: Path | No
 
 
 def _own_bodies(target: Path) -> Sequence[Path]:
-    """Return the files of bodies of the database that is there; none if it cannot tell which are its own."""
+    """Return the files of bodies of the database that is there; none if it is unknown which are its own."""
     with suppress(sqlite3.Error), _reading(target, _mode(target)) as connection:
         return files_of(connection, target)
     return ()

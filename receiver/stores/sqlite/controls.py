@@ -192,7 +192,7 @@ class SqliteCopySide:
         self.database = database
 
     def continue_behind(self, connection: Any, table: str, last: int) -> None:
-        """Let the numbers of new rows begin behind this one."""
+        """Let the numbers of new rows begin after this one."""
         connection.execute(statements.ADD_SEQUENCE, {"table": table})
         connection.execute(statements.CONTINUE_BEHIND, {"table": table, "last": last})
 

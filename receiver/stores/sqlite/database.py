@@ -45,7 +45,7 @@ _HOPELESS = {sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT}
 class Database:
     """A connection with its own thread, which runs a whole transaction there in one hop.
 
-    It is open inside `async with`. `after_commit` is called in the thread behind each transaction. `make_room` is
+    It is open inside `async with`. `after_commit` is called in the thread after each transaction. `make_room` is
     called when the disk is full; if it returns True, the same work is tried once more.
     """
 

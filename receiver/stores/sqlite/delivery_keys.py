@@ -52,7 +52,7 @@ def index_key(key: str) -> _Indexed:
 
 
 def _indexed(packed: _Packed) -> _Indexed:
-    """Both ends, as some ids have the time in front, and some a counter behind."""
+    """Return both ends: some ids begin with the time, and some end with a counter."""
     if isinstance(packed, str):
         return packed
     return packed[:4] + packed[-4 if len(packed) == 16 else -5 :]
@@ -107,7 +107,7 @@ class DeliveryKeys:
         self._moving: int | None = None
         self._place = self._part = 0
         self._owed = 0  # keys to be moved
-        self._removed = 0  # no delivery behind this seq was ever pruned
+        self._removed = 0  # no delivery above this seq was ever pruned
         self._packed: dict[DeliveryKey, _Packed] = {}  # of the keys that were looked for last
         # What the transaction did, until it is committed.
         self._added: list[tuple[_Packed, int]] = []

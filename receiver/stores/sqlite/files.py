@@ -46,14 +46,14 @@ def unfinished(target: Path) -> Iterator[Path]:
 
 
 def _marked(target: Path) -> tuple[Path, int]:
-    """Make a file whose lock tells that this process makes a database, and return it.
+    """Make a file whose lock shows that this process makes a database, and return it.
 
     The lock ends with the process. It is not on the database itself, where it could be in the way of SQLite's.
     """
     while True:
         mark = target.with_name(f".{target.name}-unfinished-{os.urandom(8).hex()}")
         descriptor = os.open(mark, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
-        with suppress(OSError):  # without such locks nobody removes the file either
+        with suppress(OSError):  # without such locks no process removes the file either
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         if mark.exists():
             return mark, descriptor
@@ -81,7 +81,7 @@ def _remove_if_abandoned(mark: Path) -> None:
 
 def _remove(mark: Path) -> None:
     path = _database(mark)
-    # The mark goes last: without it nobody would find the others.
+    # The mark goes last: without it the others would not be found.
     for leftover in (log_path(path), index_path(path), path.with_name(f"{path.name}-journal"), path, mark):
         with suppress(OSError):
             leftover.unlink()
@@ -129,7 +129,7 @@ def exists(path: Path) -> bool:
 def prepare(path: Path, *, create: bool, patience: timedelta = LOCK_PATIENCE) -> None:
     """Make the file ready for this version.
 
-    With `create` a missing file is created, and one with an older schema migrated unless somebody has it open
+    With `create` a missing file is created, and one with an older schema migrated unless a process has it open
     for longer than `patience`. Without it such a file is refused. In all other cases nothing is changed.
     """
     if sqlite3.sqlite_version_info < _OLDEST_SQLITE:
@@ -186,7 +186,7 @@ def _too_old(path: Path, version: int, newest: int) -> StoreRefused:
 def _require_own_log(path: Path) -> None:
     """Raise StoreRefused if the log beside the database is certainly of another one, or of another state of it.
 
-    That is so where somebody put a copy of the database in its place and left the log. While somebody has the
+    That happens when a copy of the database was put in its place and the log was left. While a process has the
     database open, the log is in use and was checked before.
     """
     log = log_path(path)
@@ -276,12 +276,12 @@ def _migrations() -> Mapping[int, str]:
 def _migrate(
     path: Path, migrations: Mapping[int, str], patience: timedelta = LOCK_PATIENCE, *, synced: bool = True
 ) -> None:
-    """Apply the missing migrations, each in a transaction of its own, while nobody else has the file open.
+    """Apply the missing migrations, each in a transaction of its own, while no other process has the file open.
 
     A program of the older version that has it open would fail with each statement afterwards. In the exclusive
     mode SQLite gives the lock only if there is no other connection, of any version, and lets none open until the
     end (SQLite manual, Write-Ahead Logging, "Use of WAL Without Shared-Memory"). Without `synced` the caller syncs
-    the file, which nobody else knows yet.
+    the file, which no other process knows yet.
     """
     timeout = patience.total_seconds()
     with OPENED.one(path), closing(sqlite3.connect(path, isolation_level=None, timeout=timeout)) as connection:

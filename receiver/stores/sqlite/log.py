@@ -142,7 +142,7 @@ class SqliteLog(GroupedLog):
     def _require_files(self) -> None:
         """Raise StoreError if the database or its log is not the file that SQLite writes to.
 
-        More writes would succeed, in a file that nobody can find any more. A transaction has to be open: with it
+        More writes would succeed, in a file that cannot be found any more. A transaction has to be open: with it
         SQLite has opened the log, and then keeps that file for as long as there is a connection.
         """
         if self._log_opened_as is None:

@@ -30,7 +30,7 @@ class SqliteMaintenance(SqlMaintenance):
         self._unused = unused
 
     async def compress(self, *, limit: int) -> Step:
-        """Write bodies smaller, and those into the database that lie in files beside it.
+        """Write bodies smaller, and move those into the database that are in files beside it.
 
         That takes room at first. Where the disk has little, everything stays where it is.
         """

@@ -41,7 +41,7 @@ class SqliteQueue(SqlQueue):
 
     async def expire_dead(self, worker: WorkerId, *, steady: datetime) -> Sequence[WorkerId]:
         """End the leases of all workers that are certainly dead."""
-        self._living.enlist(worker)  # again, in case somebody has deleted the file of locks
+        self._living.enlist(worker)  # again, in case the file of locks was deleted
         if self._living.times_lost != self._times_lost:
             self._times_lost, self._lost_at = self._living.times_lost, steady
         if self._lost_at is not None and steady - self._lost_at < UNSURE:
@@ -58,7 +58,7 @@ class SqliteQueue(SqlQueue):
         """Return whether other workers may still have to take their locks in a new file.
 
         A worker that has just started never saw the old one; what it finds beside the store may be the new file. So
-        the store knows which file its workers use. The first file of a store is no new one: nobody delays a
+        the store knows which file its workers use. The first file of a store is no new one: it does not delay a
         takeover for it.
         """
         file, now = self._living.file_identity(), to_micros(steady)

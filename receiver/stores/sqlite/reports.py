@@ -129,7 +129,7 @@ class SqliteReports(SqlReports):
             if file is None or file != known or is_fresh(since, to_micros(SystemClock().steady())):
                 return ()
             return [one for one in workers if self._living.is_dead(one)]
-        except StoreError:  # the file is not there, or belongs to somebody else: nothing is certain
+        except StoreError:  # the file is not there, or belongs to another user: nothing is certain
             return ()
 
     async def changed(self) -> None:

@@ -13,13 +13,13 @@ from receiver.stores.sql.connection import SqlConnection
 from receiver.stores.sql.statements.log import JobRowStatements
 
 BODY = f"CASE b.coding WHEN {BESIDE} THEN body_beside(b.body) ELSE b.body END"
-"""The body of a row of `bodies`, called `b`. The function of `sqlite/body_files.py` has to be there."""
+"""The body of a row of `bodies`, called `b`. The function of `bodies` has to be there."""
 
 WHOLE = f"""
 SELECT b.seq, b.headers, {BODY} AS body, CASE b.coding WHEN {BESIDE} THEN {PLAIN} ELSE b.coding END AS coding
 FROM bodies AS b
 """
-"""The rows of `bodies` as they would be if all bodies lay in the database."""
+"""The rows of `bodies` as they would be if all bodies were in the database."""
 
 STORE = "SELECT coalesce((SELECT value FROM marks WHERE name = 'store'), -1)"
 
@@ -106,7 +106,7 @@ HAS_KEY = f"""d.seq = coalesce(
     (SELECT n.seq FROM deliveries AS n WHERE n.seq > ({_KEYED}) AND n.key = :key)
 )"""
 
-# A key that was moved and lies behind the mark comes twice.
+# A key that was moved and is above the mark comes twice.
 KEYS_FROM = f"""
 SELECT key FROM delivery_keys WHERE key >= :first AND key < :above
 UNION ALL

@@ -58,7 +58,7 @@ PRAGMA busy_timeout = 0; PRAGMA wal_autocheckpoint = 0; PRAGMA journal_size_limi
 PRAGMA temp_store = MEMORY;
 PRAGMA checkpoint_fullfsync = ON;
 """
-# A damaged database shall show when it is opened, as far as a few pages tell.
+# Damage shall show when the database is opened, if a few pages show it.
 _READABLE = "".join(
     f"SELECT * FROM {table} LIMIT 1;"
     for table in ("sqlite_schema", "deliveries", "bodies", "quarantine", "marks", "work_items", "attempts")
@@ -95,7 +95,7 @@ class SqliteStore:
         return [*notes, *self._ballast.notes(), *await self._missing_files()] if self.exists() else notes
 
     async def _missing_files(self) -> Sequence[str]:
-        with suppress(StoreError, StoreRefused):  # what keeps the store itself from working is told elsewhere
+        with suppress(StoreError, StoreRefused):  # what keeps the store itself from working is reported elsewhere
             async with Database(self._path, setup=_ANY + _READS, read_only=True) as database:
                 missing = await database.call(lambda connection: missing_files(connection, self._path))
             return [f"bodies of events are in {path}, which is not there: put it back" for path in missing]

@@ -50,7 +50,7 @@ class OpenedFiles:
 
     @contextmanager
     def none_opens(self, path: Path) -> Iterator[bool]:
-        """Return whether nobody has the database open, and let no connection of this process open meanwhile."""
+        """Return whether no process has the database open, and let none of this process open it meanwhile."""
         with self._lock:
             yield self._counts[_name(path)] == 0 and not _open_elsewhere(path)
 
@@ -78,7 +78,7 @@ _COMPANION = re.compile(
     r"(?P<database>.+)-(wal|shm|journal|locks|ballast|bodies-[0-9a-f]{16})", re.DOTALL
 ).fullmatch
 """The first three are of SQLite (SQLite manual, Temporary Files Used By SQLite), the others of `file_locks.py`,
-`ballast.py` and `body_files.py`."""
+`ballast.py` and `bodies.py`."""
 _DATABASE = b"SQLite format 3\0"
 """How a database begins (SQLite file format, section 1.3.1)."""
 
@@ -112,7 +112,7 @@ def _begins_as_database(path: Path) -> bool:
             return False
         with path.open("rb") as file:
             return file.read(len(_DATABASE)) == _DATABASE
-    except OSError:  # whoever writes it tells what is wrong
+    except OSError:  # whoever writes it reports what is wrong
         return False
 
 

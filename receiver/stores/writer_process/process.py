@@ -29,7 +29,7 @@ _PAUSE_SECONDS = 1.0
 class WriterProcess:
     """Runs `command`, to which the number of its socket is added, and starts it again when it ends by itself.
 
-    `exists` tells whether the database is still there. A second process must not make a new one.
+    `exists` returns whether the database is still there. A second process must not make a new one.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class WriterProcess:
             except _EndedEarly as exc:
                 if exc.code not in (-signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP):
                     how = end_of(exc.code)
-                    raise StoreError(f"the process that writes could not open the store: {how}") from None
+                    raise StoreError(f"the writer process could not open the store: {how}") from None
                 # A platform signals all processes, and this one did not ignore it yet: the web process decides.
             except BaseException:
                 await channel.close()

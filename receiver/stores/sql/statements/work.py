@@ -114,7 +114,7 @@ class HealthStatements:
             SELECT handler, state, count(*) FROM ({of_states(dialect, "handler, state", sorted(INDEXED))}) AS items
             GROUP BY handler, state
         """
-        # A scheduled run and a replay make work of deliveries that nobody has routed.
+        # A scheduled run and a replay make work of deliveries that are not routed.
         open_deliveries = (
             f"SELECT DISTINCT delivery_seq FROM ({open_seqs(dialect)}) AS items WHERE delivery_seq <= ({ROUTED})"
         )

@@ -149,8 +149,8 @@ class Statements:
             SELECT id, attempts, CASE attempts WHEN 1 THEN trigger ELSE 'retry' END, :now, 'lost', :error, 0
             FROM work_items WHERE {self._by_ids}
         """
-        # The condition is that of `rules.suspicious`, and `rules.refusal` says what counts. A lease of nobody is
-        # that of a worker that has certainly died. On the right side of an UPDATE every column has its old value.
+        # The condition is that of `rules.suspicious`, and `rules.refusal` says what counts. A lease without a
+        # worker is that of one that has certainly died. On the right side of an UPDATE every column has its old value.
         self.lose = f"""
             UPDATE work_items SET
                 state = 'waiting', due_at = :now, lease_until = NULL, worker = NULL, started = 0,
@@ -176,7 +176,7 @@ class Statements:
                 attempts = attempts - 1
             WHERE {theirs}
         """
-        # All leases of a worker. That nobody has one says for certain that its worker has died.
+        # All leases of a worker. Without a worker, it is certain that it has died.
         all_theirs = dialect.locked_in_order("state = 'running' AND worker = :worker")
         self.expire_leases = f"UPDATE work_items SET lease_until = :now, worker = NULL WHERE {all_theirs}"
 
@@ -305,7 +305,7 @@ class Statements:
                 action_id = CASE WHEN state <> 'dead' THEN CAST(:action AS bigint) END
             WHERE {self._by_ids} AND {in_states(BURIABLE)} AND (state <> 'dead' OR heads_lane = 1)
         """
-        # Only what nobody has attempted, and no heads of lanes.
+        # Only what was never attempted, and no heads of lanes.
         self.take_back = f"""
             UPDATE work_items SET
                 last_error = coalesce(last_error, :reason), state = 'dead', due_at = NULL, recheck_at = NULL,
