@@ -21,8 +21,8 @@ from receiver.stores.sql.statements.filters import PageStatements, Reads
 NOTHING = "AND 1 = 0"
 """A condition that nothing meets."""
 SCAN_LIMIT = 10_000
-"""If an index returns more, reading deliveries one by one soon finds matches. One page examines as many, so that the
-search for a rare kind takes short steps."""
+"""If an index returns more, reading deliveries one by one soon finds matches. One page examines as many, so that
+the search for a rare kind takes short steps."""
 
 
 def among_few(

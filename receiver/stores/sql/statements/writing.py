@@ -150,7 +150,8 @@ class Statements:
             FROM work_items WHERE {self._by_ids}
         """
         # The condition is that of `rules.suspicious`, and `rules.refusal` says what counts. A lease without a
-        # worker is that of one that has certainly died. On the right side of an UPDATE every column has its old value.
+        # worker is that of one that has certainly died. On the right side of an UPDATE every column has its old
+        # value.
         self.lose = f"""
             UPDATE work_items SET
                 state = 'waiting', due_at = :now, lease_until = NULL, worker = NULL, started = 0,
