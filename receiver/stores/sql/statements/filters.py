@@ -21,10 +21,10 @@ from receiver.stores.sql.statements.deliveries import (
     NEW_SEQS,
     STATE,
     DeliveryStatements,
+    JobStatements,
     of_states,
     open_seqs,
 )
-from receiver.stores.sql.statements.jobs import JobStatements
 from receiver.stores.sql.statements.work import LAST_WORK, HealthStatements, QuarantineStatements, WorkStatements
 
 _Condition = tuple[str, str, object]
