@@ -77,7 +77,7 @@ def _open_elsewhere(path: Path) -> bool:
 _COMPANION = re.compile(
     r"(?P<database>.+)-(wal|shm|journal|locks|ballast|bodies-[0-9a-f]{16})", re.DOTALL
 ).fullmatch
-"""The first three are of SQLite (SQLite manual, Temporary Files Used By SQLite), the others of `file_locks.py`,
+"""The first three are of SQLite (SQLite manual, Temporary Files Used By SQLite), the others of `locks.py`,
 `ballast.py` and `bodies.py`."""
 _DATABASE = b"SQLite format 3\0"
 """How a database begins (SQLite file format, section 1.3.1)."""
