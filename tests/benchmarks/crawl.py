@@ -21,8 +21,8 @@ from typing import Any
 import httpx
 
 from receiver.core.clock import SystemClock
-from receiver.emulator.activity import Activity
 from receiver.emulator.app import Emulator
+from receiver.emulator.clock import Activity
 from receiver.emulator.contracts import WebhookTarget
 from receiver.emulator.ids import IdSource
 from receiver.emulator.jobs.engine import JobEngine

@@ -12,7 +12,7 @@ from typing import Any
 from receiver.core.clock import SystemClock
 from receiver.emulator.account.account import SCHEMA as CREDIT_SCHEMA
 from receiver.emulator.account.account import CreditLedger
-from receiver.emulator.activity import Activity
+from receiver.emulator.clock import Activity
 from receiver.emulator.contracts import WebhookTarget
 from receiver.emulator.ids import IdSource
 from receiver.emulator.jobs.engine import JobEngine

@@ -13,9 +13,9 @@ from typing import Any
 import httpx
 
 from receiver.core.clock import VirtualClock
-from receiver.emulator.activity import Activity
 from receiver.emulator.api.calls import Answer, ApiCall, ApiOperation
-from receiver.emulator.api.jobs import batch_operations, crawl_operations
+from receiver.emulator.api.jobs import JobOperations
+from receiver.emulator.clock import Activity
 from receiver.emulator.contracts import JobFaults, WebhookTarget
 from receiver.emulator.failures import ScrapeFailed, TooManyAtOnce
 from receiver.emulator.ids import IdSource, open_ids
@@ -241,10 +241,7 @@ class World:
 
     async def call(self, method: str, path: str, body: dict[str, Any] | None = None, **more: Any) -> Answer:
         """ApiCall an operation as the dispatcher does."""
-        operations = [
-            *crawl_operations(self.engine, RequestPolicy()),
-            *batch_operations(self.engine, RequestPolicy()),
-        ]
+        operations = JobOperations(self.engine, RequestPolicy()).operations()
         operation, parameters = _found(operations, method, path)
         call = ApiCall(
             version=1 if path.startswith("/v1/") else 2,

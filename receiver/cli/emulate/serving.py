@@ -17,7 +17,7 @@ from receiver.core.addresses import is_loopback
 from receiver.core.text import escape_controls
 from receiver.core.units import in_words
 from receiver.emulator.app import Emulator
-from receiver.emulator.browser.chromium import find_browser
+from receiver.emulator.browser.executable import find_browser
 from receiver.emulator.options import EmulatorOptions
 from receiver.errors import ConfigurationError
 from receiver.web.listening import address, bind

@@ -1,6 +1,5 @@
 """The operations of monitors: create, list, read, change, delete, run, and their checks."""
 
-import uuid
 from urllib.parse import urlencode
 
 from receiver.emulator.api.calls import Answer, ApiCall, ApiOperation
@@ -14,7 +13,7 @@ _MOST_TO_SKIP = 2**53
 
 
 class MonitorOperations:
-    """The operations over the emulator's monitors."""
+    """Creates, shows, changes, deletes and runs monitors, and shows their checks."""
 
     def __init__(self, monitors: Monitors) -> None:
         self._monitors = monitors
@@ -72,7 +71,7 @@ class MonitorOperations:
         return Answer({"success": True, "data": checks})
 
     async def check(self, call: ApiCall) -> Answer:
-        """Answer with a check and some of its pages. `next` is there while more pages are."""
+        """Answer with a check and some of its pages. It has `next` if there are more."""
         limit, skip = _number(call, "limit", _LIMIT, 1, _MOST), _number(call, "skip", 0, 0, _MOST_TO_SKIP)
         status = _choice(call, PAGE_STATUSES)
         monitor_id, check_id = _id(call), _id(call, "checkId")
@@ -87,10 +86,7 @@ class MonitorOperations:
 
 
 def _id(call: ApiCall, name: str = "id") -> str:
-    try:
-        return str(uuid.UUID(call.path.get(name, "")))
-    except ValueError:
-        raise _bad_request(name, "a UUID") from None
+    return call.uuid(name, _bad_request(name, "a UUID"))
 
 
 def _number(call: ApiCall, name: str, default: int, lowest: int, highest: int) -> int:

@@ -14,7 +14,8 @@ import playwright
 from playwright._impl._driver import compute_driver_executable
 
 from receiver.emulator.browser import agent_browser, code_python
-from receiver.emulator.browser.chromium import GUARD, own_folder
+from receiver.emulator.browser.chromium import own_folder
+from receiver.emulator.browser.executable import GUARD
 from receiver.emulator.browser.session_records import CodeOutcome, Language
 
 MAX_OUTPUT = 1024 * 1024

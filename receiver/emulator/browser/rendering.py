@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -11,10 +12,8 @@ from playwright.async_api import BrowserContext, CDPSession, Error, Locator, Pag
 from playwright.async_api import TimeoutError as PlaywrightTimeout
 
 from receiver.core.clock import Clock
-from receiver.emulator.browser.devices import Device, device_of
-from receiver.emulator.browser.media import print_pdf, take_screenshot
-from receiver.emulator.browser.room import BrowserRoom
-from receiver.emulator.browser.traffic import PageTraffic
+from receiver.emulator.browser.chromium import BrowserRoom
+from receiver.emulator.browser.traffic import Device, PageTraffic, device_of
 from receiver.emulator.content.kinds import ContentKind, kind_of
 from receiver.emulator.failures import ScrapeFailed
 from receiver.emulator.fetching.fetcher import Fetcher, SingleAnswer
@@ -22,9 +21,22 @@ from receiver.emulator.fetching.refusals import site_error, too_large
 from receiver.emulator.fetching.web_urls import without_credentials
 from receiver.emulator.scrapes import FetchedPage, Json, MediaFile, PageActionResults, RenderedPage, ScrapePlan
 
-# FOLDED: Scripts of a caller, run in the page.
 MAX_RESULT = 5 * 1024 * 1024
 """Characters of a result, as JSON."""
+MAX_HEIGHT = 16_000
+"""Pixels of a picture of a full page; Chromium draws no higher ones."""
+_BEST = 100
+_CLICK_MS = 3_000
+_MAX_CLICKS = 1_000
+_HAS_FOCUS = """() => {
+  let one = document.activeElement;
+  while (one && one.shadowRoot && one.shadowRoot.activeElement) one = one.shadowRoot.activeElement;
+  return !!one && (one.isContentEditable || one.tagName === 'IFRAME' || 'value' in one);
+}"""
+_LOAD_SHARE = 0.4
+"""The part of its time-out for which a page may go on loading pictures and scripts."""
+_CRASHED = "The page ended its browser: it crashed, or it took too much memory."
+_SHOWN = (ContentKind.HTML, ContentKind.TEXT, ContentKind.JSON, ContentKind.XML, ContentKind.CSV)
 
 
 class ScriptFailed(Exception):
@@ -65,16 +77,6 @@ async def _evaluate(session: CDPSession, script: str) -> Json:
         raise ScriptFailed(text.partition("\n")[0][:500])
     result: Json = answer["result"]
     return result
-
-
-# FOLDED: The actions of a scrape, one after the other, on the page as the last one left it.
-_CLICK_MS = 3_000
-_MAX_CLICKS = 1_000
-_HAS_FOCUS = """() => {
-  let one = document.activeElement;
-  while (one && one.shadowRoot && one.shadowRoot.activeElement) one = one.shadowRoot.activeElement;
-  return !!one && (one.isContentEditable || one.tagName === 'IFRAME' || 'value' in one);
-}"""
 
 
 class ActionFailed(Exception):
@@ -212,10 +214,48 @@ _ACTIONS: dict[str, Callable[[PageActionRun, Json], Awaitable[None]]] = {
 }
 
 
-_LOAD_SHARE = 0.4
-"""The part of its time-out for which a page may go on loading pictures and scripts."""
-_CRASHED = "The page ended its browser: it crashed, or it took too much memory."
-_SHOWN = (ContentKind.HTML, ContentKind.TEXT, ContentKind.JSON, ContentKind.XML, ContentKind.CSV)
+async def take_screenshot(page: Page, options: Json) -> tuple[MediaFile, list[str]]:
+    """Return a picture of the page, and warnings. The viewport of the options holds for this picture alone."""
+    before = page.viewport_size
+    wanted = options.get("viewport")
+    if wanted is not None:
+        await page.set_viewport_size({"width": int(wanted["width"]), "height": int(wanted["height"])})
+    try:
+        return await _take(page, options)
+    finally:
+        if wanted is not None and before is not None:
+            await page.set_viewport_size(before)
+
+
+async def _take(page: Page, options: Json) -> tuple[MediaFile, list[str]]:
+    quality = options.get("quality")
+    as_jpeg = quality is not None and quality < _BEST
+    how: dict[str, Any] = {"type": "jpeg", "quality": quality} if as_jpeg else {"type": "png"}
+    warnings = []
+    if options.get("fullPage"):
+        how["full_page"] = True
+        width, height = await page.evaluate(
+            "() => [document.documentElement, document.body].filter(Boolean).reduce(([w, h], one) => "
+            "[Math.max(w, one.scrollWidth), Math.max(h, one.scrollHeight)], [1, 1])"
+        )
+        scale = await page.evaluate("devicePixelRatio")
+        most = math.floor(MAX_HEIGHT / max(1, scale))
+        if height > most:
+            how["clip"] = {"x": 0, "y": 0, "width": min(width, most), "height": most}
+            warnings.append(f"The screenshot ends after {most:,} pixels of the page.")
+    data = await page.screenshot(**how)
+    return MediaFile(content_type="image/jpeg" if as_jpeg else "image/png", data=data), warnings
+
+
+async def print_pdf(page: Page, options: Json) -> MediaFile:
+    """Return the page as a PDF."""
+    data = await page.pdf(
+        format=options.get("format", "Letter"),
+        landscape=bool(options.get("landscape", False)),
+        scale=float(options.get("scale", 1)),
+        print_background=True,
+    )
+    return MediaFile(content_type="application/pdf", data=data)
 
 
 class ChromiumRenderer:
@@ -266,8 +306,10 @@ class ChromiumRenderer:
             await asyncio.sleep(plan.wait_for / 1000)
         run = PageActionRun(page, session)
         results = await run.run(plan.actions) if plan.actions else None
-        screenshot, warnings = await _picture(page, plan)
-        warnings = [*run.warnings, *warnings]
+        screenshot, warnings = None, run.warnings
+        if (wanted := plan.format("screenshot")) is not None:
+            screenshot, more = await take_screenshot(page, wanted)
+            warnings = [*warnings, *more]
         if kind is not ContentKind.HTML and not plan.actions:
             fetched = self._fetched(plan, answer, traffic.document_url, answer.body)
         else:
@@ -337,11 +379,6 @@ async def _load(page: Page, traffic: PageTraffic, plan: ScrapePlan) -> None:
         return
     with suppress(PlaywrightTimeout):
         await page.wait_for_load_state("load", timeout=plan.timeout * _LOAD_SHARE)
-
-
-async def _picture(page: Page, plan: ScrapePlan) -> tuple[MediaFile | None, list[str]]:
-    wanted = plan.format("screenshot")
-    return (None, []) if wanted is None else await take_screenshot(page, wanted)
 
 
 def _kind(answer: SingleAnswer, url: str) -> ContentKind:

@@ -1,9 +1,13 @@
-"""What is known of browser sessions, whether or not there is a browser."""
+"""The browser and its sessions as the rest of the emulator knows them, without loading what drives it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal, Protocol
+
+from starlette.types import ASGIApp
+
+from receiver.emulator.scrapes import RenderPage
 
 Language = Literal["python", "node", "bash"]
 CREDITS_PER_MINUTE = 2
@@ -111,3 +115,15 @@ class SessionHost(Protocol):
 
     async def reset(self) -> None:
         """End all sessions without charging for them, and forget them."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrowserParts:
+    """What a browser adds to the emulator."""
+
+    render: RenderPage
+    sessions: SessionHost
+    sockets: ASGIApp
+    """Relays connections to sessions."""
+    views: ASGIApp
+    """Shows the pages of sessions."""

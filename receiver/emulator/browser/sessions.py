@@ -1,7 +1,13 @@
-"""Browser sessions: each has a Chromium of its own, for code of its owner and for programs that connect to it."""
+"""Browser sessions: each has a Chromium of its own, for code of its owner and for programs that connect to it.
+
+A session may begin with a profile: the cookies and the local storage of an earlier one of the same team.
+"""
 
 import asyncio
+import base64
+import json
 import secrets
+import sqlite3
 from collections.abc import Coroutine, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
@@ -11,23 +17,37 @@ from typing import Any, Self
 from playwright.async_api import BrowserContext, Error, Page
 from websockets.exceptions import WebSocketException
 
-from receiver.core.clock import Clock, Timer
-from receiver.emulator.activity import Activity
-from receiver.emulator.browser.chromium import ChromiumStarter, debugging_url, own_folder
+from receiver.core.clock import Clock, Timer, to_micros
+from receiver.emulator.browser.chromium import ChromiumStarter, debugging_url, not_started, own_folder
 from receiver.emulator.browser.code_runs import run_code
 from receiver.emulator.browser.confinement import can_shut_in
-from receiver.emulator.browser.devices import device_of
-from receiver.emulator.browser.profiles import ProfileStore, collect, restore
-from receiver.emulator.browser.room import not_started
 from receiver.emulator.browser.session_records import CodeOutcome, Language, SessionPlan, SessionRecord
-from receiver.emulator.browser.tabs import TabWatch
-from receiver.emulator.browser.traffic import PageTraffic
+from receiver.emulator.browser.tabs import TabSession, TabWatch
+from receiver.emulator.browser.traffic import PageTraffic, device_of
+from receiver.emulator.clock import Activity
 from receiver.emulator.contracts import Account
 from receiver.emulator.failures import CallRefused
 from receiver.emulator.fetching.fetcher import Fetcher
 from receiver.emulator.ids import IdSource
-from receiver.emulator.scrapes import ScrapePlan
+from receiver.emulator.scrapes import Json, ScrapePlan
+from receiver.emulator.state.database import StateDatabase, pack, unpack
+from receiver.runtime.log_lines import event_log
 
+log = event_log(__name__)
+
+MAX_PROFILE_BYTES = 16 * 1024 * 1024
+"""Bytes of one profile as JSON; a larger one is not kept."""
+MOST_PROFILES = 100
+"""Profiles of one team; the one that was saved first goes first."""
+_PROFILE_SECONDS = 15.0
+_EMPTY_PAGE = base64.b64encode(b"<html></html>").decode()
+_FILL = "items => { for (const one of items) localStorage.setItem(one.name, one.value); }"
+_KEEP = "INSERT OR REPLACE INTO browser_profiles (team, name, saved_at, state) VALUES (?, ?, ?, ?)"
+_FIND = "SELECT state FROM browser_profiles WHERE team = ? AND name = ?"
+_EVICT = (
+    "DELETE FROM browser_profiles WHERE team = ? AND name NOT IN"
+    " (SELECT name FROM browser_profiles WHERE team = ? ORDER BY saved_at DESC, rowid DESC LIMIT ?)"
+)
 MAX_REMEMBERED = 1_000
 """Ended sessions that lists still have."""
 _CLOSE_SECONDS = 5.0
@@ -39,6 +59,85 @@ _NOT_SHUT_IN = (
     "cdpUrl with a program of your own instead"
 )
 _GONE = "The browser session has ended"
+
+
+class ProfileStore:
+    """Keeps profiles in the state. Of two sessions with one profile, the one that ends last is kept."""
+
+    def __init__(self, database: StateDatabase, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+
+    async def load(self, team: str, name: str) -> Json | None:
+        """Return a profile; None if the team has none of this name."""
+        row = await self._database.run(lambda connection: connection.execute(_FIND, (team, name)).fetchone())
+        if row is None:
+            return None
+        state: Json = json.loads(await asyncio.to_thread(unpack, row["state"]))
+        return state
+
+    async def save(self, team: str, name: str, state: Json) -> None:
+        """Keep a profile in place of the one before. It may hold what signs a user in."""
+        data = json.dumps(state).encode()
+        if len(data) > MAX_PROFILE_BYTES:
+            log.warning(
+                "browser_profile_not_saved", extra={"reason": f"it has more than {MAX_PROFILE_BYTES:,} bytes"}
+            )
+            return
+        packed = await asyncio.to_thread(pack, data)
+        now = to_micros(self._clock.now())
+
+        def write(connection: sqlite3.Connection) -> None:
+            connection.execute(_KEEP, (team, name, now, packed))
+            connection.execute(_EVICT, (team, team, MOST_PROFILES))
+
+        await self._database.run(write)
+
+
+class EmptyPages:
+    """Answers every request of a tab with an empty page: storage can be reached without asking the site."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def begin_answer(self, session: TabSession, event: Json, main_frame: str) -> None:
+        """Begin to answer a request that is paused."""
+        task = asyncio.ensure_future(self._answer(session, event["requestId"]))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _answer(self, session: TabSession, request_id: str) -> None:
+        with suppress(Error):  # the tab went away meanwhile
+            headers = [{"name": "Content-Type", "value": "text/html"}]
+            found = {"requestId": request_id, "responseCode": 200, "responseHeaders": headers, "body": _EMPTY_PAGE}
+            await session.send("Fetch.fulfillRequest", found)
+
+    async def close(self) -> None:
+        """Do nothing: a tab that is gone asks for nothing."""
+
+
+async def _restore(context: BrowserContext, tabs: TabWatch, state: Json) -> None:
+    """Give a new browser the cookies and the local storage of a profile."""
+    await context.add_cookies(state["cookies"])
+    if not state["origins"]:
+        return
+    async with tabs.answering(EmptyPages):
+        page = await context.new_page()
+        for one in state["origins"]:
+            await page.goto(one["origin"])
+            await page.evaluate(_FILL, one["localStorage"])
+        await page.close()
+
+
+async def _collect(context: BrowserContext, tabs: TabWatch) -> Json | None:
+    """Return the cookies and the local storage of a browser; None if it does not return them in time."""
+    try:
+        async with asyncio.timeout(_PROFILE_SECONDS), tabs.answering(EmptyPages):
+            state = await context.storage_state()
+    except (Error, TimeoutError) as exc:
+        log.warning("browser_profile_not_saved", extra={"reason": str(exc).partition("\n")[0][:300] or "time-out"})
+        return None
+    return {"cookies": state["cookies"], "origins": state["origins"]}
 
 
 @dataclass(slots=True)
@@ -231,7 +330,7 @@ class BrowserSessions:
             url = await asyncio.to_thread(debugging_url, folder)
             tabs = await stack.enter_async_context(TabWatch(url, traffic))
             if state is not None:
-                await restore(context, tabs, state)
+                await _restore(context, tabs, state)
             if plan.url is not None:
                 with suppress(
                     Error
@@ -249,7 +348,7 @@ class BrowserSessions:
         browser, plan = self._open.get(record.id), record.plan
         if browser is None or plan.profile is None or not plan.saves:
             return
-        state = await collect(browser.context, browser.tabs)
+        state = await _collect(browser.context, browser.tabs)
         if state is not None:
             await self._profiles.save(record.team, plan.profile, state)
 

@@ -1,46 +1,23 @@
-"""Every request of a page goes through the emulator: its given sites, its networks, its limits."""
+"""What a page sees: its device, and the answers to its requests, which all go through the emulator."""
 
 import asyncio
 import base64
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from playwright.async_api import Error
 
-from receiver.emulator.browser.devices import Device
 from receiver.emulator.failures import ScrapeFailed
 from receiver.emulator.fetching.fetcher import BrowserRequest, Fetcher, SingleAnswer
+from receiver.emulator.fetching.languages import accept_language
 from receiver.emulator.fetching.refusals import site_error
 from receiver.emulator.fetching.zones import NetworkZone
-
-# FOLDED: Which requests of a page are for advertisements or cookie pop-ups: a short list of well-known hosts. //
-# The names are those that the makers document for their scripts; lists such as EasyList are far longer, and not
-# free.
-_AD_NAMES = """\
-2mdn.net adform.net adition.com adnxs.com adroll.com adsafeprotected.com adservice.google.com adsrvr.org
-advertising.com amazon-adsystem.com bidswitch.net casalemedia.com criteo.com criteo.net doubleclick.net
-doubleverify.com googleadservices.com googlesyndication.com googletagservices.com moatads.com openx.net outbrain.com
-pubmatic.com rubiconproject.com sharethrough.com smartadserver.com taboola.com teads.tv yieldlab.net
-consensu.org consent.cookiebot.com consent.cookiefirst.com consent.trustarc.com consentmanager.net cookie-script.com
-cookielaw.org cookiepro.com cmp.osano.com cmp.quantcast.com iubenda.com privacy-center.org privacy-mgmt.com
-usercentrics.eu"""
-_HOSTS = frozenset(_AD_NAMES.split())
-"""Each stands for all hosts below it, too."""
-
-
-def is_advertisement(url: str) -> bool:
-    """Tell whether a part of a page comes from a host that serves advertisements or cookie pop-ups."""
-    try:
-        host = urlsplit(url).hostname or ""
-    except ValueError:
-        return False
-    labels = host.rstrip(".").split(".")
-    return any(".".join(labels[at:]) in _HOSTS for at in range(max(0, len(labels) - 4), len(labels) - 1))
-
-
-Json = dict[str, Any]
+from receiver.emulator.scrapes import Json, ScrapePlan
 
 EVERY_REQUEST: Json = {"patterns": [{"urlPattern": "*"}]}
 """What `Fetch.enable` is asked to pause."""
@@ -57,6 +34,94 @@ _NAMES = {
     "SCRAPE_SSL_ERROR": "ConnectionFailed",
     "SCRAPE_TIMEOUT": "TimedOut",
 }
+# The names that the makers document for their scripts. Lists such as EasyList are far longer, and not free.
+_AD_NAMES = """\
+2mdn.net adform.net adition.com adnxs.com adroll.com adsafeprotected.com adservice.google.com adsrvr.org
+advertising.com amazon-adsystem.com bidswitch.net casalemedia.com criteo.com criteo.net doubleclick.net
+doubleverify.com googleadservices.com googlesyndication.com googletagservices.com moatads.com openx.net outbrain.com
+pubmatic.com rubiconproject.com sharethrough.com smartadserver.com taboola.com teads.tv yieldlab.net
+consensu.org consent.cookiebot.com consent.cookiefirst.com consent.trustarc.com consentmanager.net cookie-script.com
+cookielaw.org cookiepro.com cmp.osano.com cmp.quantcast.com iubenda.com privacy-center.org privacy-mgmt.com
+usercentrics.eu"""
+_HOSTS = frozenset(_AD_NAMES.split())
+"""Each stands for all hosts below it, too."""
+DESKTOP = (1920, 1080)
+_PHONE = (390, 844)
+_PHONE_SCALE = 2.0
+_DESKTOP_AGENT = (
+    "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/{major}.0.0.0 Safari/537.36"
+)
+_PHONE_AGENT = (
+    "Mozilla/5.0 (Linux; Android 14; Pixel 8) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/{major}.0.0.0 "
+    "Mobile Safari/537.36"
+)
+_USUAL_ZONE = "America/New_York"
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A screen in a place."""
+
+    is_phone: bool
+    """Whether it is small, and touched."""
+    accept_language: str
+    """The languages, as in the header."""
+    timezone: str
+    """An IANA name."""
+    user_agent: str | None
+    """The caller's own; None is that of the browser."""
+
+    def context(self, version: str) -> dict[str, Any]:
+        """Return the options of a context of a browser of this version."""
+        width, height = _PHONE if self.is_phone else DESKTOP
+        agent = _PHONE_AGENT if self.is_phone else _DESKTOP_AGENT
+        options: dict[str, Any] = {
+            "viewport": {"width": width, "height": height},
+            "user_agent": self.user_agent or agent.format(major=version.partition(".")[0]),
+            "timezone_id": self.timezone,
+            "accept_downloads": False,
+            "service_workers": "block",
+            "ignore_https_errors": True,  # no certificate comes to the browser: the emulator checks them
+        }
+        language = self.accept_language.partition(",")[0].partition(";")[0]
+        if language and language != "*":
+            options["locale"] = language
+        if self.is_phone:
+            options |= {"is_mobile": True, "has_touch": True, "device_scale_factor": _PHONE_SCALE}
+        return options
+
+
+def device_of(plan: ScrapePlan) -> Device:
+    """Return the device that a plan asks for."""
+    own = {name.lower(): value for name, value in plan.headers.items()}
+    return Device(
+        is_phone=plan.mobile,
+        accept_language=own.get("accept-language") or accept_language(plan.country, plan.languages),
+        timezone=_zones().get(plan.country.upper(), _USUAL_ZONE),
+        user_agent=own.get("user-agent"),
+    )
+
+
+@cache
+def _zones() -> dict[str, str]:
+    """Return the first time zone of each country: the one of its capital, or its largest."""
+    zones: dict[str, str] = {}
+    table = resources.files("tzdata").joinpath("zoneinfo", "zone.tab").read_text()
+    for line in table.splitlines():
+        if not line.startswith("#"):
+            country, _, name, *_ = line.split("\t")
+            zones.setdefault(country, name)
+    return zones
+
+
+def is_advertisement(url: str) -> bool:
+    """Return whether a part of a page comes from a host that serves advertisements or cookie pop-ups."""
+    try:
+        host = urlsplit(url).hostname or ""
+    except ValueError:
+        return False
+    labels = host.rstrip(".").split(".")
+    return any(".".join(labels[at:]) in _HOSTS for at in range(max(0, len(labels) - 4), len(labels) - 1))
 
 
 class DebugSession(Protocol):
@@ -124,7 +189,7 @@ class PageTraffic:
         task.add_done_callback(self._tasks.discard)
 
     async def close(self) -> None:
-        """Answer no more."""
+        """Stop answering."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from receiver.core.clock import Clock
 from receiver.emulator.account.account import TeamSlots
-from receiver.emulator.activity import Activity
+from receiver.emulator.clock import Activity
 from receiver.emulator.contracts import JobAccount
 from receiver.emulator.ids import IdSource
 from receiver.emulator.jobs.sites import OpenSite

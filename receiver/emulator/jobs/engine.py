@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from receiver.core.clock import Clock, Timer
 from receiver.emulator.account.account import TeamQueue, TeamSlots
-from receiver.emulator.activity import Activity
+from receiver.emulator.clock import Activity
 from receiver.emulator.contracts import JobAccount, JobFailure, JobFaults, NoJobFaults
 from receiver.emulator.ids import IdSource
 from receiver.emulator.jobs import sites, table

@@ -7,7 +7,7 @@ from datetime import timedelta
 from functools import partial
 
 from receiver.core.clock import Clock
-from receiver.emulator.activity import Activity, Rest
+from receiver.emulator.clock import Activity, Rest
 from receiver.emulator.failures import ScrapeFailed
 from receiver.emulator.jobs import sites
 from receiver.emulator.jobs.following import NO_LINKS, ChosenLinks, LinkFollower

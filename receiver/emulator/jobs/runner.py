@@ -7,7 +7,7 @@ from contextlib import aclosing
 from dataclasses import replace
 from datetime import timedelta
 
-from receiver.emulator.activity import Rest
+from receiver.emulator.clock import Rest
 from receiver.emulator.contracts import JobFailure
 from receiver.emulator.failures import ScrapeFailed, TooManyAtOnce
 from receiver.emulator.jobs import sites, table

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from receiver.core.clock import Clock
 from receiver.core.cron import last_runs, next_run
-from receiver.emulator.activity import Activity
+from receiver.emulator.clock import Activity
 from receiver.emulator.ids import IdSource
 from receiver.emulator.monitors import table as monitor_tables
 from receiver.emulator.monitors.checks import CheckRunner

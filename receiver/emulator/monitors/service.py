@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Self
 
 from receiver.core.clock import Clock
-from receiver.emulator.activity import Activity
+from receiver.emulator.clock import Activity
 from receiver.emulator.extraction.extractor import Extractor
 from receiver.emulator.failures import CallRefused
 from receiver.emulator.ids import IdSource

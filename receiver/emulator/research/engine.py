@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 from receiver.core.clock import Timer
-from receiver.emulator.activity import Activity
+from receiver.emulator.clock import Activity
 from receiver.emulator.jobs.records import JobEnded, JobExpired, JobNotFound
 from receiver.emulator.research import table
 from receiver.emulator.research.records import (

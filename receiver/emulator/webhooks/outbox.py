@@ -16,7 +16,7 @@ import httpx
 
 from receiver.core.addresses import is_loopback, is_private
 from receiver.core.clock import Clock, SystemClock, Timer
-from receiver.emulator.activity import Activity
+from receiver.emulator.clock import Activity
 from receiver.emulator.contracts import WebhookTarget
 from receiver.emulator.failures import ScrapeFailed
 from receiver.emulator.fetching.network import CheckedNetwork, Resolve, SystemResolver

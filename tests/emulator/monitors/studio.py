@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from receiver.core.clock import VirtualClock
-from receiver.emulator.activity import Activity
 from receiver.emulator.api.calls import Answer, ApiCall
 from receiver.emulator.api.monitors import MonitorOperations
+from receiver.emulator.clock import Activity
 from receiver.emulator.extraction.model import LanguageModel
 from receiver.emulator.failures import ScrapeFailed
 from receiver.emulator.ids import IdSource

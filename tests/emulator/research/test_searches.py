@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 
 from receiver.core.clock import VirtualClock
-from receiver.emulator.activity import Activity
+from receiver.emulator.clock import Activity
 from receiver.emulator.contracts import WebhookTarget
 from receiver.emulator.failures import ScrapeFailed
 from receiver.emulator.ids import IdSource

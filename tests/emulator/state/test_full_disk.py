@@ -2,8 +2,6 @@
 
 import random
 import sqlite3
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import httpx
@@ -11,10 +9,8 @@ import pytest
 
 from receiver.emulator.app import Emulator
 from receiver.emulator.contracts import WebhookTarget
-from receiver.emulator.families import open_families
 from receiver.emulator.jobs.records import EmulatedJobState
 from receiver.emulator.options import EmulatorOptions
-from receiver.emulator.parts import EmulatorBase, EmulatorParts
 from receiver.emulator.state.database import StateDatabase, StateUnwritable
 from receiver.emulator.wire.plans import BatchPlan
 from tests.doubles import event_of, eventually, soon
@@ -57,23 +53,15 @@ async def test_the_error_names_the_file_and_the_way_out(tmp_path: Path, caplog: 
 
 async def test_a_call_is_answered_with_the_way_out() -> None:
     """Status and code are those of a fault of the server. Reading goes on, and so does all when there is room."""
-    bases: list[EmulatorBase] = []
-
-    @asynccontextmanager
-    async def watched(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
-        bases.append(base)
-        async with open_families(base) as parts:
-            yield parts
-
     options = EmulatorOptions(
         sites={"https://site.test": {"/": f"<p>{random.Random(1).randbytes(50_000).hex()}</p>"}}
     )
-    emulator = Emulator(options, parts=(watched,))
+    emulator = Emulator(options)
     async with (
-        emulator.lifespan(),
+        emulator.lifespan() as parts,
         httpx.AsyncClient(transport=httpx.ASGITransport(emulator), base_url=BASE, headers=KEY) as client,
     ):
-        state = bases[0].state
+        state = parts.state
         await fill(state)
         full = await client.post("/v2/scrape", json={"url": "https://site.test", "formats": ["rawHtml"]})
         read = await client.get("/v2/team/queue-status")

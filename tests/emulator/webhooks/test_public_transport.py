@@ -4,7 +4,7 @@ import httpx
 import pytest
 
 from receiver.core.clock import VirtualClock
-from receiver.emulator.activity import Activity
+from receiver.emulator.clock import Activity
 from receiver.emulator.contracts import WebhookTarget
 from receiver.emulator.fetching.network import Resolve
 from receiver.emulator.fetching.refusals import HostNotAllowed
