@@ -45,7 +45,7 @@ class EmulatorClock:
         self._ahead += max(duration - self.ahead, _NONE)
 
     def steady(self) -> datetime:
-        """Return the present moment of a clock that nobody sets. `advance` moves it, too."""
+        """Return the present moment of a clock that is never set. `advance` moves it, too."""
         return self._clock.steady() + self._ahead
 
     def horizon(self) -> datetime:

@@ -28,10 +28,7 @@ class IdSource:
 
 
 async def open_ids(state: StateDatabase, clock: Clock, seed: int | None) -> IdSource:
-    """Return a source of ids that a state does not have yet.
-
-    With a seed, the ids of each start are reproducible, and those of the next start are others.
-    """
+    """Return a source of ids that are new to a state. With a seed, those of each start are reproducible."""
     starts = 0 if seed is None else await state.run(_count_start)
     return IdSource(clock, None if seed is None else seed + (starts << 64))
 

@@ -5,12 +5,13 @@ import secrets
 from datetime import datetime
 
 from pydantic import BaseModel, ConfigDict, StrictBool, StrictStr
+from typing_extensions import override
 
 from receiver.core.clock import Clock
 from receiver.emulator.account.account import CreditLedger, MonthOfCredits, QueueSource
 from receiver.emulator.account.feedback import MOST_REFUNDS, FeedbackBook
 from receiver.emulator.account.keys import ApiKeys
-from receiver.emulator.api.calls import Answer, ApiCall, ApiOperation, Handle, Json
+from receiver.emulator.api.calls import Answer, ApiCall, ApiOperation, Handle, Json, OperationFamily
 from receiver.emulator.clock import wire_time
 from receiver.emulator.contracts import Account
 from receiver.emulator.failures import CallRefused
@@ -22,7 +23,7 @@ from receiver.emulator.wire.policy import RequestPolicy
 TOKENS_PER_CREDIT = 15
 
 
-class AccountOperations:
+class AccountOperations(OperationFamily):
     """Answers what a team has, has used, and has running, in both versions."""
 
     def __init__(self, ledger: CreditLedger, queues: QueueSource, clock: Clock, *, max_concurrency: int) -> None:
@@ -31,8 +32,8 @@ class AccountOperations:
         self._clock = clock
         self._max_concurrency = max_concurrency
 
+    @override
     def operations(self) -> list[ApiOperation]:
-        """Return the operations."""
         handlers: dict[str, Handle] = {
             "/team/credit-usage": lambda call: self._usage(call, "Credits", 1),
             "/team/token-usage": lambda call: self._usage(call, "Tokens", TOKENS_PER_CREDIT),
@@ -101,7 +102,7 @@ def _next_month(start: datetime) -> datetime:
     return start.replace(year=year, month=month + 1)
 
 
-class FeedbackOperations:
+class FeedbackOperations(OperationFamily):
     """Takes feedback on answers. Only the first feedback on a search gives a credit back."""
 
     def __init__(self, book: FeedbackBook, kept: KeptScrapes, policy: RequestPolicy) -> None:
@@ -109,8 +110,8 @@ class FeedbackOperations:
         self._kept = kept
         self._policy = policy
 
+    @override
     def operations(self) -> list[ApiOperation]:
-        """Return the operations."""
         return [
             ApiOperation("POST", "/v2/search/{id}/feedback", self.of_search, "account"),
             ApiOperation("POST", "/v2/feedback", self.of_any, "account"),
@@ -167,15 +168,16 @@ class SignupBody(BaseModel):
     """Whether the terms are accepted. The emulator has none."""
 
 
-class RegistrationOperations:
+class RegistrationOperations(OperationFamily):
     """Explains how an agent without a key gets one here, and gives one where any key passes."""
 
     def __init__(self, keys: ApiKeys, account: Account) -> None:
         self._keys = keys
         self._account = account
 
+    @override
     def operations(self) -> list[ApiOperation]:
-        """Return the operations. Callers need no key for them."""
+        """Callers need no key for them."""
         return [
             ApiOperation("GET", _SIGNUP, self.explain, "account", needs_key=False),
             ApiOperation("POST", _SIGNUP, self.sign_up, "account", needs_key=False),

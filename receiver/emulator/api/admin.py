@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from fnmatch import fnmatchcase
-from typing import Annotated, Protocol
+from typing import Annotated
 
 from pydantic import Field, StrictInt
 from starlette.requests import Request as HttpRequest
@@ -31,6 +31,7 @@ from receiver.emulator.api.journal import Journal
 from receiver.emulator.clock import EmulatorClock, wire_time
 from receiver.emulator.failures import CallRefused
 from receiver.emulator.ids import IdSource
+from receiver.emulator.webhooks.outbox import Outbox
 from receiver.emulator.webhooks.table import DeliveryRecord
 from receiver.emulator.wire.issues import custom_issue, read_body, refusal
 from receiver.emulator.wire.json_bodies import without_nulls
@@ -107,18 +108,6 @@ class CreditsBody(Request):
     """An API key of the team, in place of its id."""
 
 
-class DeliveryList(Protocol):
-    """Lists webhooks, as the outbox does."""
-
-    async def deliveries(
-        self, *, job_id: str | None = None, before: int | None = None, limit: int = 100
-    ) -> list[DeliveryRecord]:
-        """Return deliveries, newest first."""
-
-    async def counts(self) -> dict[str, int]:
-        """Return how many deliveries are in each state."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdminOperations:
     """The operations of the admin API, with what they work on."""
@@ -128,7 +117,7 @@ class AdminOperations:
     journal: Journal
     faults: InjectedFaults
     ledger: CreditLedger
-    outbox: DeliveryList
+    outbox: Outbox
     operations: frozenset[str]
     """What a fault of the API may name: limits and paths."""
     reset: Callable[[], Awaitable[object]]

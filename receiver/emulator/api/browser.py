@@ -7,9 +7,18 @@ from datetime import timedelta
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
+from typing_extensions import override
 
 from receiver.core.clock import Clock
-from receiver.emulator.api.calls import OPEN_TO_BROWSERS, Answer, ApiCall, ApiOperation, Json, reply_refusal
+from receiver.emulator.api.calls import (
+    OPEN_TO_BROWSERS,
+    Answer,
+    ApiCall,
+    ApiOperation,
+    Json,
+    OperationFamily,
+    reply_refusal,
+)
 from receiver.emulator.browser.media import PREFIX, MediaStore
 from receiver.emulator.browser.session_records import CodeOutcome, Language, SessionHost, SessionPlan, SessionRecord
 from receiver.emulator.clock import wire_time
@@ -28,7 +37,7 @@ _FAMILIES = ("/v2/browser", "/v2/interact")
 """Two names of the service for the same operations."""
 
 
-class BrowserOperations:
+class BrowserOperations(OperationFamily):
     """Opens, lists and ends sessions, and runs code in them. Without a browser, it refuses every call."""
 
     def __init__(
@@ -46,8 +55,8 @@ class BrowserOperations:
         self._policy = policy
         self._model = model
 
+    @override
     def operations(self) -> list[ApiOperation]:
-        """Return the operations."""
         found = [
             ApiOperation("POST", "/v2/scrape/{id}/interact", self.interact, "browserExecute", "browser"),
             ApiOperation("DELETE", "/v2/scrape/{id}/interact", self.stop, "crawlStatus", "browser"),

@@ -4,7 +4,7 @@ import asyncio
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 from urllib.parse import urlsplit
 
 from starlette.datastructures import UploadFile
@@ -99,6 +99,13 @@ class ApiOperation:
     """Whether a caller has to have a key; registration is for those who have none."""
     takes: Literal["json", "form", "bytes"] = "json"
     """What a body is: JSON, JSON or a form with a file, or a file itself, which is in `files` without a name."""
+
+
+class OperationFamily(Protocol):
+    """Operations that belong together."""
+
+    def operations(self) -> list[ApiOperation]:
+        """Return them."""
 
 
 def is_foreign_page(request: HTTPConnection) -> bool:

@@ -10,9 +10,10 @@ import msgspec
 from starlette.routing import Router, WebSocketRoute
 from starlette.types import ASGIApp
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
+from typing_extensions import override
 
 from receiver.emulator.account.keys import ApiKeys
-from receiver.emulator.api.calls import Answer, ApiCall, ApiOperation, Json, is_foreign_page
+from receiver.emulator.api.calls import Answer, ApiCall, ApiOperation, Json, OperationFamily, is_foreign_page
 from receiver.emulator.clock import wire_time
 from receiver.emulator.failures import CallRefused
 from receiver.emulator.jobs.context import JobWatch
@@ -49,15 +50,15 @@ _NO_RULE = (
 )
 
 
-class JobOperations:
+class JobOperations(OperationFamily):
     """Starts crawls and batch scrapes, and answers for them by their ids, whatever their kind."""
 
     def __init__(self, engine: JobEngine, policy: RequestPolicy) -> None:
         self._engine = engine
         self._policy = policy
 
+    @override
     def operations(self) -> list[ApiOperation]:
-        """Return the operations."""
         found = [ApiOperation("POST", "/v2/crawl/params-preview", self.preview, "crawl", "rules")]
         for version in ("/v1", "/v2"):
             crawl, batch = f"{version}/crawl", f"{version}/batch/scrape"
@@ -286,7 +287,7 @@ class JobSockets:
     async def serve(self, socket: WebSocket) -> None:
         """Serve one watcher until the job has ended, or the watcher has gone."""
         if self._keys.anyone_passes and is_foreign_page(socket):
-            # Browsers ask nobody before they open a WebSocket to another host, so it is refused as a request is.
+            # Browsers open a WebSocket to another host without a preflight, so it is refused like a request.
             return await socket.close(UNKNOWN_JOB)
         await socket.accept()
         with suppress(WebSocketDisconnect):

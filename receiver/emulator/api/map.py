@@ -3,7 +3,9 @@
 import asyncio
 from dataclasses import replace
 
-from receiver.emulator.api.calls import Answer, ApiCall, ApiOperation
+from typing_extensions import override
+
+from receiver.emulator.api.calls import Answer, ApiCall, ApiOperation, OperationFamily
 from receiver.emulator.contracts import Account, NoteAnswer
 from receiver.emulator.failures import ScrapeFailed
 from receiver.emulator.fetching.fetcher import Fetcher
@@ -22,7 +24,7 @@ _MOST = 100_000
 """The most URLs that are looked at for a search, whatever the limit."""
 
 
-class MapOperations:
+class MapOperations(OperationFamily):
     """Lists the URLs of a site: from its sitemaps, the links of one page, and what was scraped before."""
 
     def __init__(
@@ -44,8 +46,8 @@ class MapOperations:
         self._note = note
         self._policy = policy
 
+    @override
     def operations(self) -> list[ApiOperation]:
-        """Return the operations."""
         return [ApiOperation("POST", f"/v{version}/map", self.map, "map") for version in (1, 2)]
 
     async def map(self, call: ApiCall) -> Answer:

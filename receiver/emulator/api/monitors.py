@@ -2,7 +2,9 @@
 
 from urllib.parse import urlencode
 
-from receiver.emulator.api.calls import Answer, ApiCall, ApiOperation
+from typing_extensions import override
+
+from receiver.emulator.api.calls import Answer, ApiCall, ApiOperation, OperationFamily
 from receiver.emulator.failures import CallRefused
 from receiver.emulator.monitors.records import CHECK_STATUSES, PAGE_STATUSES
 from receiver.emulator.monitors.service import MonitorBusy, Monitors
@@ -12,14 +14,14 @@ _LIMIT, _MOST = 25, 100
 _MOST_TO_SKIP = 2**53
 
 
-class MonitorOperations:
+class MonitorOperations(OperationFamily):
     """Creates, shows, changes, deletes and runs monitors, and shows their checks."""
 
     def __init__(self, monitors: Monitors) -> None:
         self._monitors = monitors
 
+    @override
     def operations(self) -> list[ApiOperation]:
-        """Return the operations."""
         one = "/v2/monitor/{id}"
         return [
             ApiOperation("POST", "/v2/monitor", self.create, "crawl"),
@@ -66,8 +68,7 @@ class MonitorOperations:
     async def checks(self, call: ApiCall) -> Answer:
         """List the checks of a monitor, the newest first."""
         limit, offset = _number(call, "limit", _LIMIT, 1, _MOST), _number(call, "offset", 0, 0, _MOST_TO_SKIP)
-        status = _choice(call, CHECK_STATUSES)
-        checks = await self._monitors.checks(call.team, _id(call), limit, offset, status)
+        checks = await self._monitors.checks(call.team, _id(call), limit, offset, _choice(call, CHECK_STATUSES))
         return Answer({"success": True, "data": checks})
 
     async def check(self, call: ApiCall) -> Answer:

@@ -4,7 +4,9 @@ import uuid
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 
-from receiver.emulator.api.calls import Answer, ApiCall, ApiOperation, Json
+from typing_extensions import override
+
+from receiver.emulator.api.calls import Answer, ApiCall, ApiOperation, Json, OperationFamily
 from receiver.emulator.api.jobs import job_id, translated_failures
 from receiver.emulator.clock import wire_time
 from receiver.emulator.failures import CallRefused
@@ -29,15 +31,15 @@ _MAX_MILLISECONDS = 253_402_300_799_000
 """The last moment that a date can have."""
 
 
-class ResearchOperations:
+class ResearchOperations(OperationFamily):
     """Starts and shows extractions and agents; lists and cancels agents."""
 
     def __init__(self, engine: ResearchEngine, policy: RequestPolicy) -> None:
         self._engine = engine
         self._policy = policy
 
+    @override
     def operations(self) -> list[ApiOperation]:
-        """Return the operations."""
         return [
             ApiOperation("POST", "/v1/extract", self.start_extract, "extract", "rules"),
             ApiOperation("POST", "/v2/extract", self.start_extract, "extract", "rules"),
@@ -262,7 +264,7 @@ def end_of(job: ResearchRecord) -> tuple[str, Json | None]:
     if job.state is ResearchState.COMPLETED:
         return "succeeded", None
     if job.state is ResearchState.CANCELLED:
-        return "cancelled", _error("cancelled", "system", "The agent was cancelled")
+        return "cancelled", _error("cancelled", "system", CANCELLED)
     if job.error == MAX_CREDITS_EXCEEDED:
         return "credit_limit_reached", _error("credit_limit_reached", "billing", job.error)
     return "failed", _error("internal", "agent", job.error or "")

@@ -2,17 +2,19 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Literal, Protocol
+from typing import Literal
 
 import msgspec
+from typing_extensions import override
 
-from receiver.emulator.api.calls import Answer, ApiCall, ApiOperation, UploadedFile, failure_body
+from receiver.emulator.api.calls import Answer, ApiCall, ApiOperation, OperationFamily, UploadedFile, failure_body
 from receiver.emulator.clock import wire_time
 from receiver.emulator.content.uploads import MAX_BYTES, UPLOAD_FORMATS, PendingUploads, type_of_upload
 from receiver.emulator.contracts import Account
 from receiver.emulator.failures import CallRefused, ScrapeFailed, TooManyAtOnce
-from receiver.emulator.scrapes import Json, ScrapedPage, ScrapePlan, Scraper
+from receiver.emulator.scrapes import Json, ScrapePlan, Scraper
 from receiver.emulator.scraping.cache import KeptScrapes, ScrapeExpired
+from receiver.emulator.scraping.scraper import PageScraper
 from receiver.emulator.wire.files import read_parse_options, read_upload_request
 from receiver.emulator.wire.policy import RequestPolicy
 
@@ -23,7 +25,7 @@ _NO_TOOLS = "The emulator has no tools of Alexandria. A scrape of the page that 
 """The answer to `scrape_alexandria` and `find_tools` of the service's SDK."""
 
 
-class ScrapeOperations:
+class ScrapeOperations(OperationFamily):
     """Scrapes one page for a call, charges for it, and keeps the document for a day."""
 
     def __init__(self, *, scraper: Scraper, read: ReadScrape, account: Account, kept: KeptScrapes) -> None:
@@ -32,8 +34,8 @@ class ScrapeOperations:
         self._account = account
         self._kept = kept
 
+    @override
     def operations(self) -> list[ApiOperation]:
-        """Return the operations."""
         return [
             ApiOperation("POST", "/v1/scrape", self.scrape, "scrape"),
             ApiOperation("POST", "/v2/scrape", self.scrape, "scrape"),
@@ -77,22 +79,13 @@ UPLOAD_PATH = "/v2/parse/upload/{ref}"
 _PART = "file"
 
 
-class FileReader(Protocol):
-    """Makes documents of files."""
-
-    async def read_file(
-        self, plan: ScrapePlan, body: bytes, *, team: str, read_as: str, sent_as: str
-    ) -> ScrapedPage:
-        """Return the document of a file, within the plan's time-out. Raises ScrapeFailed for a bad file."""
-
-
-class ParseOperations:
+class ParseOperations(OperationFamily):
     """Reads one uploaded file for a call, and charges for it as for a page."""
 
     def __init__(
         self,
         *,
-        files: FileReader,
+        files: PageScraper,
         waiting: PendingUploads,
         account: Account,
         kept: KeptScrapes,
@@ -104,8 +97,8 @@ class ParseOperations:
         self._kept = kept
         self._policy = policy
 
+    @override
     def operations(self) -> list[ApiOperation]:
-        """Return the operations."""
         return [
             ApiOperation("POST", "/v2/parse", self.parse, "scrape", takes="form"),
             ApiOperation("POST", "/v2/parse/upload-url", self.announce, "scrape"),

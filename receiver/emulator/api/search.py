@@ -2,11 +2,14 @@
 
 import asyncio
 from dataclasses import replace
-from typing import Literal, Protocol
+from typing import Literal
 
-from receiver.emulator.api.calls import Answer, ApiCall, ApiOperation, Handle
+from typing_extensions import override
+
+from receiver.emulator.api.calls import Answer, ApiCall, ApiOperation, Handle, OperationFamily
 from receiver.emulator.contracts import Account, NoteAnswer
 from receiver.emulator.failures import CallRefused, ScrapeFailed
+from receiver.emulator.fetching.fetcher import Fetcher
 from receiver.emulator.ids import IdSource
 from receiver.emulator.scrapes import Json, Scraper
 from receiver.emulator.scraping.cache import KeptScrapes
@@ -37,14 +40,7 @@ ABSENT: dict[tuple[Literal["GET", "POST"], str], str] = {
 """What SDKs can call and the emulator lacks, with what does the same or nearly the same."""
 
 
-class FetchLimits(Protocol):
-    """Knows which addresses are fetched."""
-
-    def refuses(self, url: str) -> bool:
-        """Return whether the address itself already says that the emulator may not fetch it."""
-
-
-class SearchOperations:
+class SearchOperations(OperationFamily):
     """Searches for a call, scrapes the hits if it asks for that, and charges for both."""
 
     def __init__(
@@ -52,7 +48,7 @@ class SearchOperations:
         *,
         engine: SearchEngine,
         scraper: Scraper,
-        limits: FetchLimits,
+        limits: Fetcher,
         account: Account,
         kept: KeptScrapes,
         ids: IdSource,
@@ -68,8 +64,8 @@ class SearchOperations:
         self._note = note
         self._policy = policy
 
+    @override
     def operations(self) -> list[ApiOperation]:
-        """Return the operations."""
         return [ApiOperation("POST", f"/v{version}/search", self.search, "search") for version in (1, 2)]
 
     async def search(self, call: ApiCall) -> Answer:
@@ -177,23 +173,17 @@ def _image_item(hit: PictureHit, place: int) -> Json:
     return item | {"url": hit.url, "position": place}
 
 
-class FindPages(Protocol):
-    """Finds pages for plans."""
-
-    async def search(self, plan: SearchPlan) -> SearchFindings:
-        """Return the hits of a search within its time-out."""
-
-
-class OtherSearches:
+class OtherSearches(OperationFamily):
     """Searches the emulator's own index, as far as its pages are of the kind that is asked for."""
 
-    def __init__(self, engine: FindPages, account: Account, policy: RequestPolicy) -> None:
+    def __init__(self, engine: SearchEngine, account: Account, policy: RequestPolicy) -> None:
         self._engine = engine
         self._account = account
         self._policy = policy
 
+    @override
     def operations(self) -> list[ApiOperation]:
-        """Return the operations. What the emulator lacks is refused with status 501 and the reason."""
+        """What the emulator lacks is refused with status 501 and the reason."""
         return [
             ApiOperation("POST", "/v2/search/gov", self.gov, "search"),
             ApiOperation("POST", "/v2/search/developer", self.developer, "search"),

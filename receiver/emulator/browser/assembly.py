@@ -107,7 +107,7 @@ async def open_browser(
     activity: Activity,
     state: StateDatabase,
 ) -> AsyncIterator[BrowserParts]:
-    """Have a browser for as long as the block lasts. It starts when something needs it."""
+    """Provide a browser for as long as the block lasts. Chromium starts when something needs it."""
     async with AsyncExitStack() as stack:
         starter = await stack.enter_async_context(ChromiumStarter(found, memory=options.browser_memory))
         room = await stack.enter_async_context(BrowserRoom(starter, most=options.browser_pages))

@@ -7,7 +7,6 @@ import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from playwright.async_api import Browser, BrowserContext, Error, Playwright, async_playwright
@@ -91,9 +90,7 @@ class ChromiumStarter:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         if self._driver is not None:
             await self._driver.stop()
 
@@ -183,9 +180,7 @@ class BrowserRoom:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         async with self._starting:
             await self._end()
 

@@ -1,4 +1,4 @@
-"""Pictures and PDFs for the 24 hours in which they can be fetched, at addresses of the emulator's own."""
+"""Pictures and PDFs that a browser made, kept for the 24 hours in which they can be fetched."""
 
 import base64
 import sqlite3
@@ -28,9 +28,8 @@ CREATE INDEX IF NOT EXISTS browser_media_by_age ON browser_media (expires_at, na
 """
 PREFIX = "/_media"
 KEPT_FOR = timedelta(hours=24)
-"""How long a file can be fetched."""
 MAX_BYTES = 512 * 1024 * 1024
-"""Bytes of all files; the oldest go first."""
+"""Bytes of all files; the oldest are dropped first."""
 _ENDINGS = {"image/png": "png", "image/jpeg": "jpg", "application/pdf": "pdf"}
 _KEEP = "INSERT INTO browser_media (name, expires_at, content_type, data) VALUES (?, ?, ?, ?)"
 _FORGET = "DELETE FROM browser_media WHERE expires_at <= ?"
@@ -42,7 +41,7 @@ _FIND = "SELECT content_type, data FROM browser_media WHERE name = ? AND expires
 
 
 class MediaStore:
-    """Keeps files. Whoever knows the address of one may fetch it for a day."""
+    """Keeps files for a day. The address of a file is a secret, and the only key to it."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""From a plan to a rendered page: load it, wait, act, take pictures, read the document."""
+"""Renders the page of a plan: load it, wait, act, take pictures, read the document."""
 
 import asyncio
 import json
@@ -34,17 +34,17 @@ _HAS_FOCUS = """() => {
   return !!one && (one.isContentEditable || one.tagName === 'IFRAME' || 'value' in one);
 }"""
 _LOAD_SHARE = 0.4
-"""The part of its time-out for which a page may go on loading pictures and scripts."""
+"""The part of its time-out in which a page may still load pictures and scripts."""
 _CRASHED = "The page ended its browser: it crashed, or it took too much memory."
 _SHOWN = (ContentKind.HTML, ContentKind.TEXT, ContentKind.JSON, ContentKind.XML, ContentKind.CSV)
 
 
 class ScriptFailed(Exception):
-    """The script raised, or its result cannot be taken out of the page."""
+    """The script raised, or its result cannot leave the page."""
 
 
 async def run_script(session: CDPSession, script: str) -> Json:
-    """Return `type` and `value` of what a script returns: its last expression, or what it says with `return`."""
+    """Return `type` and `value` of the result of a script: its last expression, or what it returns."""
     result = await _evaluate(session, script)
     value = result.get("value")
     if value is not None and len(json.dumps(value)) > MAX_RESULT:
@@ -85,25 +85,19 @@ class ActionFailed(Exception):
 
 @dataclass(slots=True)
 class PageActionRun:
-    """The actions of one scrape on its page."""
+    """The actions of one scrape, each on the page as the last one left it, and what they have returned so far."""
 
     page: Page
-    """The page."""
     session: CDPSession
-    """Speaks to the page."""
     screenshots: list[MediaFile] = field(default_factory=list)
-    """Taken so far."""
     scrapes: list[Json] = field(default_factory=list)
-    """Taken so far."""
     javascript_returns: list[Json] = field(default_factory=list)
-    """Returned so far."""
     pdfs: list[MediaFile] = field(default_factory=list)
-    """Made so far."""
     warnings: list[str] = field(default_factory=list)
-    """What had no effect."""
+    """Actions that had no effect."""
 
     async def run(self, actions: Sequence[Json]) -> PageActionResults:
-        """Do all actions. ScrapeFailed names the first one that cannot be done."""
+        """Do all actions. ScrapeFailed names the first that fails."""
         for number, action in enumerate(actions, 1):
             kind = action["type"]
             try:
@@ -122,7 +116,7 @@ class PageActionRun:
         )
 
     def find(self, selector: str) -> Locator:
-        """Return what a CSS selector matches."""
+        """Return the elements of a CSS selector."""
         return self.page.locator(f"css={selector}")
 
 
@@ -156,14 +150,14 @@ async def _click(run: PageActionRun, action: Json) -> None:
         except Error:
             if run.page.is_closed():
                 raise
-            # Hidden or covered elements are clicked as a script does it.
+            # Hidden or covered elements are clicked as a script would.
             if await found.count() > place:
                 await one.dispatch_event("click", timeout=_CLICK_MS)
     await _settle(run.page)
 
 
 async def _settle(page: Page) -> None:
-    """Let a navigation that a click or a key has begun get as far as its new document."""
+    """Wait for the new document if a click or a key has begun a navigation."""
     await page.wait_for_load_state("domcontentloaded")
 
 
@@ -215,7 +209,7 @@ _ACTIONS: dict[str, Callable[[PageActionRun, Json], Awaitable[None]]] = {
 
 
 async def take_screenshot(page: Page, options: Json) -> tuple[MediaFile, list[str]]:
-    """Return a picture of the page, and warnings. The viewport of the options holds for this picture alone."""
+    """Return a picture of the page, and warnings. The viewport of the options is for this picture only."""
     before = page.viewport_size
     wanted = options.get("viewport")
     if wanted is not None:
@@ -259,7 +253,7 @@ async def print_pdf(page: Page, options: Json) -> MediaFile:
 
 
 class ChromiumRenderer:
-    """Renders pages. The caller has a time-out; whatever a page does is a ScrapeFailed of that page."""
+    """Renders pages within the caller's time-out. Whatever a page does is a ScrapeFailed of that page."""
 
     def __init__(self, room: BrowserRoom, fetcher: Fetcher, clock: Clock, *, max_bytes: int) -> None:
         self._room = room
@@ -367,13 +361,13 @@ async def _until_crash(context: BrowserContext, work: Coroutine[Any, Any, Render
 
 
 async def _load(page: Page, traffic: PageTraffic, plan: ScrapePlan) -> None:
-    """Load the page, and give what belongs to it a part of the time."""
+    """Load the page, and spend a part of the time on what belongs to it."""
     try:
         await page.goto(without_credentials(plan.url), wait_until="domcontentloaded", timeout=plan.timeout)
     except PlaywrightTimeout:
         raise
     except Error:
-        # What the browser takes for a download is no page, but it is an answer.
+        # What the browser takes for a download is an answer, though no page.
         if traffic.document is None or page.is_closed() or _kind(traffic.document, traffic.document_url) in _SHOWN:
             raise
         return

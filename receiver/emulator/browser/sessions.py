@@ -11,7 +11,6 @@ import sqlite3
 from collections.abc import Coroutine, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any, Self
 
 from playwright.async_api import BrowserContext, Error, Page
@@ -62,14 +61,14 @@ _GONE = "The browser session has ended"
 
 
 class ProfileStore:
-    """Keeps profiles in the state. Of two sessions with one profile, the one that ends last is kept."""
+    """Keeps profiles in the state. Of two sessions with one profile, the later end is kept."""
 
     def __init__(self, database: StateDatabase, clock: Clock) -> None:
         self._database = database
         self._clock = clock
 
     async def load(self, team: str, name: str) -> Json | None:
-        """Return a profile; None if the team has none of this name."""
+        """Return a profile; None if the team has no such profile."""
         row = await self._database.run(lambda connection: connection.execute(_FIND, (team, name)).fetchone())
         if row is None:
             return None
@@ -95,7 +94,7 @@ class ProfileStore:
 
 
 class EmptyPages:
-    """Answers every request of a tab with an empty page: storage can be reached without asking the site."""
+    """Answers every request of a tab with an empty page: storage can be reached without the site."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
@@ -113,7 +112,7 @@ class EmptyPages:
             await session.send("Fetch.fulfillRequest", found)
 
     async def close(self) -> None:
-        """Do nothing: a tab that is gone asks for nothing."""
+        """Do nothing: a closed tab requests nothing."""
 
 
 async def _restore(context: BrowserContext, tabs: TabWatch, state: Json) -> None:
@@ -142,26 +141,24 @@ async def _collect(context: BrowserContext, tabs: TabWatch) -> Json | None:
 
 @dataclass(slots=True)
 class _OpenBrowser:
-    """The browser of a session that lasts."""
+    """The browser of a session that has not ended."""
 
     stack: AsyncExitStack
     """Closes it."""
     context: BrowserContext
-    """Its pages."""
     url: str
     """Where it can be connected to by CDP."""
     tabs: TabWatch
-    """Takes over its tabs."""
     turns: asyncio.Semaphore
     """Bounds the code that runs at one time."""
     timer: Timer | None = None
-    """Ends it."""
+    """Ends the session."""
     running: set[asyncio.Task[CodeOutcome]] = field(default_factory=set)
-    """Code that runs now, or waits for its turn. It ends with the session."""
+    """Code that runs or waits for its turn. It ends with the session."""
 
 
 class BrowserSessions:
-    """Keeps sessions until they are ended, or their time on the emulator's clock is over. Its block ends all."""
+    """Keeps sessions until they end, or their time on the emulator's clock is over. Its block ends all."""
 
     def __init__(
         self,
@@ -191,9 +188,7 @@ class BrowserSessions:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self.reset()
 
     async def reset(self) -> None:
@@ -221,14 +216,16 @@ class BrowserSessions:
             created_at=now,
             last_activity=now,
         )
-        self._forget_oldest()
+        ended = [one.id for one in self._records.values() if one.ended_at is not None]
+        for session_id in ended[: max(0, len(ended) - MAX_REMEMBERED)]:
+            del self._records[session_id]
         self._records[record.id], self._open[record.id] = record, browser
         browser.context.on("close", lambda _: self._end_later(record))
         self._set_timer(record)
         return record
 
     def find(self, team: str, session_id: str) -> SessionRecord:
-        """Return a session that lasts. CallRefused with status 404 or 410 if there is none."""
+        """Return an open session. CallRefused with status 404 if there is none, 410 if it has ended."""
         record = self._records.get(session_id)
         if record is None or record.team != team:
             raise CallRefused(404, "Browser session not found")
@@ -237,7 +234,7 @@ class BrowserSessions:
         return record
 
     def of_scrape(self, team: str, scrape_id: str) -> SessionRecord | None:
-        """Return the session of a scrape, if one lasts."""
+        """Return the open session of a scrape, if there is one."""
         found = (one for one in self._records.values() if one.team == team and one.plan.scrape_id == scrape_id)
         return next((one for one in found if one.ended_at is None), None)
 
@@ -246,14 +243,14 @@ class BrowserSessions:
         return [record for record in reversed(self._records.values()) if record.team == team]
 
     def by_token(self, session_id: str, token: str) -> SessionRecord | None:
-        """Return a session that lasts; None for a wrong token."""
+        """Return an open session; None for a wrong token."""
         record = self._records.get(session_id)
         if record is None or session_id not in self._open:
             return None
         return record if secrets.compare_digest(record.token.encode(), token.encode()) else None
 
     def connect(self, session_id: str, token: str) -> str | None:
-        """Return where a browser can be connected to by CDP; None for a wrong token, or after its end."""
+        """Return the address of a browser for CDP; None for a wrong token, or after the end."""
         record = self.by_token(session_id, token)
         if record is None:
             return None
@@ -261,7 +258,7 @@ class BrowserSessions:
         return self._open[session_id].url
 
     def touch(self, record: SessionRecord) -> None:
-        """Note that a session is used."""
+        """Note that a session was used."""
         if record.ended_at is None:
             record.last_activity = self._clock.now()
             self._set_timer(record)
@@ -272,7 +269,13 @@ class BrowserSessions:
         if not can_shut_in():
             raise CallRefused(400, _NOT_SHUT_IN, code="SCRAPE_ACTIONS_NOT_SUPPORTED")
         self.touch(record)
-        run = asyncio.ensure_future(self._run(browser, language, code, seconds))
+
+        async def run_in_turn() -> CodeOutcome:
+            with self._activity.running():
+                async with browser.turns:
+                    return await run_code(language, code, browser.url, seconds)
+
+        run = asyncio.ensure_future(run_in_turn())
         browser.running.add(run)
         try:
             await asyncio.wait([run])
@@ -283,11 +286,6 @@ class BrowserSessions:
         if run.cancelled():
             raise CallRefused(410, _GONE)
         return run.result()
-
-    async def _run(self, browser: _OpenBrowser, language: Language, code: str, seconds: float) -> CodeOutcome:
-        with self._activity.running():
-            async with browser.turns:
-                return await run_code(language, code, browser.url, seconds)
 
     async def page_text(self, record: SessionRecord) -> str:
         """Return address, title and text of the page of a session."""
@@ -332,9 +330,7 @@ class BrowserSessions:
             if state is not None:
                 await _restore(context, tabs, state)
             if plan.url is not None:
-                with suppress(
-                    Error
-                ):  # the page may be gone: then the session begins with the browser's own error page
+                with suppress(Error):  # if the page is gone, the session begins with the browser's own error page
                     await context.pages[0].goto(plan.url, wait_until="load", timeout=_PAGE_SECONDS * 1000)
         except (Error, OSError, TimeoutError, WebSocketException) as exc:
             await stack.aclose()
@@ -403,11 +399,6 @@ class BrowserSessions:
             for run in browser.running:
                 run.cancel()
             await browser.stack.aclose()
-
-    def _forget_oldest(self) -> None:
-        ended = [record.id for record in self._records.values() if record.ended_at is not None]
-        for session_id in ended[: max(0, len(ended) - MAX_REMEMBERED)]:
-            del self._records[session_id]
 
 
 async def _close_context(context: BrowserContext) -> None:

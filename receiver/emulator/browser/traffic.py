@@ -28,6 +28,7 @@ MAX_TOTAL = 256 * 1024 * 1024
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _IN_PARALLEL = 16
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_ONE_LINE = str.maketrans({"\r": " ", "\n": " ", "\0": ""})
 _NOT_PASSED_ON = frozenset({"set-cookie2", "content-disposition", "report-to", "nel", "alt-svc"})
 _NAMES = {
     "SCRAPE_DNS_RESOLUTION_ERROR": "NameNotResolved",
@@ -44,7 +45,7 @@ consensu.org consent.cookiebot.com consent.cookiefirst.com consent.trustarc.com 
 cookielaw.org cookiepro.com cmp.osano.com cmp.quantcast.com iubenda.com privacy-center.org privacy-mgmt.com
 usercentrics.eu"""
 _HOSTS = frozenset(_AD_NAMES.split())
-"""Each stands for all hosts below it, too."""
+"""Each also stands for all hosts below it."""
 DESKTOP = (1920, 1080)
 _PHONE = (390, 844)
 _PHONE_SCALE = 2.0
@@ -60,7 +61,7 @@ _USUAL_ZONE = "America/New_York"
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A screen in a place."""
+    """What a page sees of the browser: its screen, its languages, its time zone."""
 
     is_phone: bool
     """Whether it is small, and touched."""
@@ -125,17 +126,17 @@ def is_advertisement(url: str) -> bool:
 
 
 class DebugSession(Protocol):
-    """Speaks to one page by the debugging protocol."""
+    """One page, as the debugging protocol reaches it."""
 
     async def send(self, method: str, params: Json | None = None) -> Json:
-        """Ask the page for something. Error if it refuses, or is gone."""
+        """Send the page a command and return the result. Error if it refuses, or is gone."""
 
     def on(self, event: Any, f: Any) -> None:
         """Call `f` with each event of a name."""
 
 
 class PageTraffic:
-    """Answers the requests of one page. What it does not answer reaches nothing.
+    """Answers the requests of one page. Requests that it does not answer reach nothing.
 
     Only http and https are answered, by the rules of the fetcher. Once the page holds a document of a public
     network, its scripts reach nothing of less public ones. The caller's headers go only to the site they are for.
@@ -152,7 +153,7 @@ class PageTraffic:
         bounded: bool = True,
         block_ads: bool = True,
     ) -> None:
-        """A page that is not `bounded` may load as much as it likes, for as long as it lives.
+        """A page that is not `bounded` may load any amount for as long as it lives.
 
         With `block_ads`, parts of a page that are known to serve advertisements or cookie pop-ups are refused.
         """
@@ -238,7 +239,7 @@ class PageTraffic:
         return answer
 
     def _narrow(self, event: Json, answer: SingleAnswer, chain: str, zones: frozenset[NetworkZone] | None) -> None:
-        """Note how public the answer is: neither its redirect nor its scripts reach what is less public."""
+        """Note how public the answer is: its redirect and its scripts reach nothing less public."""
         zone = answer.zone
         if zone is None:
             return
@@ -249,16 +250,16 @@ class PageTraffic:
             self._zones = frozenset(one for one in known if one <= zone)
 
     def _sent(self, request: Json, url: str, *, is_page: bool) -> dict[str, str]:
-        headers = {name: value for name, value in request["headers"].items() if not name.startswith(":")}
+        sent: dict[str, str] = request["headers"]
+        named = {name.lower(): value for name, value in sent.items() if not name.startswith(":")}
         own = {"accept-language": self._device.accept_language}
         if is_page:
             own["accept"] = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
         if _origin(url) == self._origin:
             given = {name.lower(): value for name, value in self._headers.items()}
-            if "cookie" in given and (cookie := _header(headers, "cookie")):
+            if "cookie" in given and (cookie := named.get("cookie")):
                 given["cookie"] = f"{given['cookie']}; {cookie}"
             own |= given
-        named = {name.lower(): value for name, value in headers.items()}
         return {name: value for name, value in (named | own).items() if value}
 
 
@@ -267,22 +268,14 @@ def _fulfilment(request_id: str, answer: SingleAnswer) -> Json:
     return {
         "requestId": request_id,
         "responseCode": answer.status if 200 <= answer.status <= 599 else 502,
-        "responseHeaders": [{"name": name, "value": _one_line(value)} for name, value in headers],
+        "responseHeaders": [{"name": name, "value": value.translate(_ONE_LINE)} for name, value in headers],
         "body": base64.b64encode(answer.body).decode(),
     }
-
-
-def _one_line(value: str) -> str:
-    return value.replace("\r", " ").replace("\n", " ").replace("\0", "")
 
 
 def _content(request: Json) -> bytes:
     entries = [base64.b64decode(one.get("bytes", "")) for one in request.get("postDataEntries", ())]
     return b"".join(entries) or str(request.get("postData", "")).encode()
-
-
-def _header(headers: Mapping[str, str], wanted: str) -> str:
-    return next((value for name, value in headers.items() if name.lower() == wanted), "")
 
 
 def _origin(url: str) -> tuple[str, str]:
