@@ -39,7 +39,7 @@ from receiver.emulator.browser.media import PREFIX as MEDIA_PREFIX
 from receiver.emulator.browser.media import MediaStore
 from receiver.emulator.browser.session_records import BrowserParts
 from receiver.emulator.clock import Activity, EmulatorClock
-from receiver.emulator.content.readers import PageReaders
+from receiver.emulator.content.page import PageReaders
 from receiver.emulator.content.uploads import PendingUploads
 from receiver.emulator.contracts import PublicAddress
 from receiver.emulator.extraction.model import LanguageModel
@@ -57,7 +57,8 @@ from receiver.emulator.research.engine import ResearchEngine
 from receiver.emulator.research.records import ResearchContext
 from receiver.emulator.research.runner import ResearchSearch
 from receiver.emulator.scraping import cache, history
-from receiver.emulator.scraping.cache import KeptScrapes, KnownUrls
+from receiver.emulator.scraping.cache import KeptScrapes
+from receiver.emulator.scraping.history import KnownUrls
 from receiver.emulator.scraping.scraper import PageScraper
 from receiver.emulator.search import index as search_tables
 from receiver.emulator.search.engine import SearchEngine, SearchWatcher
@@ -68,7 +69,7 @@ from receiver.emulator.state import database
 from receiver.emulator.state.database import StateDatabase
 from receiver.emulator.webhooks import table as webhook_tables
 from receiver.emulator.webhooks.outbox import Outbox
-from receiver.emulator.wire.policy import RequestPolicy
+from receiver.emulator.wire.bodies import RequestPolicy
 from receiver.emulator.wire.scrape import read_scrape
 from receiver.emulator.working.processes import WorkProcesses
 

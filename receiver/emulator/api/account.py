@@ -16,9 +16,8 @@ from receiver.emulator.clock import wire_time
 from receiver.emulator.contracts import Account
 from receiver.emulator.failures import CallRefused
 from receiver.emulator.scraping.cache import KeptScrapes, ScrapeExpired
+from receiver.emulator.wire.bodies import RequestPolicy, custom_issue, read_body, refusal
 from receiver.emulator.wire.feedback import read_endpoint_feedback, read_search_feedback
-from receiver.emulator.wire.issues import custom_issue, read_body, refusal
-from receiver.emulator.wire.policy import RequestPolicy
 
 TOKENS_PER_CREDIT = 15
 

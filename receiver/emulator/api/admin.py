@@ -33,9 +33,7 @@ from receiver.emulator.failures import CallRefused
 from receiver.emulator.ids import IdSource
 from receiver.emulator.webhooks.outbox import Outbox
 from receiver.emulator.webhooks.table import DeliveryRecord
-from receiver.emulator.wire.issues import custom_issue, read_body, refusal
-from receiver.emulator.wire.json_bodies import without_nulls
-from receiver.emulator.wire.policy import RequestPolicy
+from receiver.emulator.wire.bodies import RequestPolicy, custom_issue, read_body, refusal, without_nulls
 from receiver.events.catalog import EVENT_CLASSES
 from receiver.requests.base import Request
 from receiver.runtime.log_lines import event_log

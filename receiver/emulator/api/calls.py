@@ -16,7 +16,7 @@ from starlette.types import Message
 from receiver.core.addresses import is_loopback
 from receiver.emulator.failures import CallRefused, ScrapeFailed
 from receiver.emulator.json_text import to_json_beside
-from receiver.emulator.wire.json_bodies import parse_body
+from receiver.emulator.wire.bodies import parse_body
 
 Json = dict[str, Any]
 

@@ -36,7 +36,7 @@ from receiver.emulator.api.journal import Journal
 from receiver.emulator.contracts import Account, PublicAddress
 from receiver.emulator.failures import CallRefused, ScrapeFailed, TooManyAtOnce
 from receiver.emulator.ids import IdSource
-from receiver.emulator.wire.json_bodies import without_nulls
+from receiver.emulator.wire.bodies import without_nulls
 from receiver.runtime.log_lines import event_log
 from receiver.signals.traces.switch import answer_span
 

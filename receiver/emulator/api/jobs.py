@@ -30,10 +30,8 @@ from receiver.emulator.jobs.records import (
 )
 from receiver.emulator.jobs.table import MAX_DOCUMENTS, ResultsPage
 from receiver.emulator.json_text import to_json
-from receiver.emulator.wire.issues import custom_issue, refusal
-from receiver.emulator.wire.jobs import read_batch, read_crawl
-from receiver.emulator.wire.plans import CrawlPlan
-from receiver.emulator.wire.policy import RequestPolicy
+from receiver.emulator.wire.bodies import RequestPolicy, custom_issue, refusal
+from receiver.emulator.wire.jobs import CrawlPlan, read_batch, read_crawl
 from receiver.runtime.log_lines import event_log
 
 log = event_log(__name__)

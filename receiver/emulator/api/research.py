@@ -15,7 +15,7 @@ from receiver.emulator.research.engine import ResearchEngine
 from receiver.emulator.research.records import ResearchRecord, ResearchState, ResearchStep
 from receiver.emulator.research.runner import MAX_CREDITS_EXCEEDED
 from receiver.emulator.research.settling import TOKENS_PER_CREDIT
-from receiver.emulator.wire.policy import RequestPolicy
+from receiver.emulator.wire.bodies import RequestPolicy
 from receiver.emulator.wire.research import read_agent, read_extract
 
 CANCELLED = "The agent was cancelled"

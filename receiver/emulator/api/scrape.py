@@ -9,14 +9,15 @@ from typing_extensions import override
 
 from receiver.emulator.api.calls import Answer, ApiCall, ApiOperation, OperationFamily, UploadedFile, failure_body
 from receiver.emulator.clock import wire_time
-from receiver.emulator.content.uploads import MAX_BYTES, UPLOAD_FORMATS, PendingUploads, type_of_upload
+from receiver.emulator.content.kinds import UPLOAD_FORMATS
+from receiver.emulator.content.uploads import MAX_BYTES, PendingUploads, type_of_upload
 from receiver.emulator.contracts import Account
 from receiver.emulator.failures import CallRefused, ScrapeFailed, TooManyAtOnce
 from receiver.emulator.scrapes import Json, ScrapePlan, Scraper
 from receiver.emulator.scraping.cache import KeptScrapes, ScrapeExpired
 from receiver.emulator.scraping.scraper import PageScraper
-from receiver.emulator.wire.files import read_parse_options, read_upload_request
-from receiver.emulator.wire.policy import RequestPolicy
+from receiver.emulator.wire.bodies import RequestPolicy
+from receiver.emulator.wire.scrape import read_parse_options, read_upload_request
 
 ReadScrape = Callable[[Json, Literal[1, 2]], ScrapePlan]
 """Reads the body of a scrape of a version. It raises CallRefused."""

@@ -13,10 +13,9 @@ from urllib.parse import urlsplit
 from playwright.async_api import Error
 
 from receiver.emulator.failures import ScrapeFailed
-from receiver.emulator.fetching.fetcher import BrowserRequest, Fetcher, SingleAnswer
-from receiver.emulator.fetching.languages import accept_language
+from receiver.emulator.fetching.fetcher import BrowserRequest, Fetcher, SingleAnswer, accept_language
+from receiver.emulator.fetching.network import NetworkZone
 from receiver.emulator.fetching.refusals import site_error
-from receiver.emulator.fetching.zones import NetworkZone
 from receiver.emulator.scrapes import Json, ScrapePlan
 
 EVERY_REQUEST: Json = {"patterns": [{"urlPattern": "*"}]}

@@ -31,7 +31,7 @@ from receiver.emulator.jobs.table import ResultsPage
 from receiver.emulator.scrapes import Scraper
 from receiver.emulator.state.database import StateDatabase
 from receiver.emulator.webhooks.outbox import Outbox
-from receiver.emulator.wire.plans import BatchPlan, CrawlPlan
+from receiver.emulator.wire.jobs import BatchPlan, CrawlPlan
 from receiver.runtime.log_lines import event_log
 
 log = event_log(__name__)

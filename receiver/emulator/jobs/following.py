@@ -9,7 +9,7 @@ from receiver.emulator.jobs.records import PageFailed, PageOutcome, PageScraped,
 from receiver.emulator.jobs.sites import LinkDenial, SiteRules
 from receiver.emulator.jobs.table import FoundLink
 from receiver.emulator.scrapes import ScrapedPage, ScrapePlan
-from receiver.emulator.wire.plans import CrawlPlan
+from receiver.emulator.wire.jobs import CrawlPlan
 
 MAX_REMEMBERED = 20_000
 """How many links of a crawl are remembered as looked at, so that the menu of a site costs nothing on each page."""

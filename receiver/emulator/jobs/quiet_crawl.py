@@ -17,7 +17,7 @@ from receiver.emulator.jobs.table import FoundLink
 from receiver.emulator.monitors.ports import SitePage
 from receiver.emulator.scrapes import ScrapedPage, Scraper
 from receiver.emulator.state.database import StateDatabase
-from receiver.emulator.wire.plans import CrawlPlan
+from receiver.emulator.wire.jobs import CrawlPlan
 
 
 class QuietCrawler:

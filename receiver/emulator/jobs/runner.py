@@ -26,7 +26,7 @@ from receiver.emulator.jobs.records import (
 from receiver.emulator.jobs.settling import PageSettler
 from receiver.emulator.scrapes import ScrapedPage
 from receiver.emulator.state.database import StateDatabase, StateUnwritable
-from receiver.emulator.wire.plans import CrawlPlan
+from receiver.emulator.wire.jobs import CrawlPlan
 from receiver.runtime.log_lines import event_log
 
 # FOLDED: The waiting pages of one job, some of them at a time.

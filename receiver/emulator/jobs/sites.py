@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from receiver.emulator.fetching.fetcher import Fetcher
+from receiver.emulator.fetching.network import NetworkZone
 from receiver.emulator.fetching.robots import ALLOW_ALL, SERVICE_AGENTS, RobotsRules, fetch_robots
 from receiver.emulator.fetching.scope import CrawlRules, CrawlScope, LinkVerdict
 from receiver.emulator.fetching.sitemaps import sitemap_urls
-from receiver.emulator.fetching.zones import NetworkZone
 from receiver.emulator.jobs.records import WaitingPage
 from receiver.emulator.jobs.table import FoundLink, choose_new
-from receiver.emulator.wire.plans import CrawlPlan
+from receiver.emulator.wire.jobs import CrawlPlan
 
 
 # FOLDED: What a crawl has to know of the site that it crawls.

@@ -20,7 +20,7 @@ from receiver.emulator.monitors.records import written
 from receiver.emulator.monitors.table import MonitorRow, MonitorTable, RememberedPage
 from receiver.emulator.monitors.work import CheckWork
 from receiver.emulator.scrapes import Json, ScrapedPage, ScrapePlan, Scraper
-from receiver.emulator.wire.plans import MonitorPlan, PagesTarget, QueriesTarget, SiteTarget
+from receiver.emulator.wire.monitors import MonitorPlan, PagesTarget, QueriesTarget, SiteTarget
 from receiver.emulator.working.processes import HeavyWork
 from receiver.runtime.log_lines import event_log
 

@@ -7,7 +7,7 @@ from typing import Any
 from receiver.emulator.monitors.records import interval_of
 from receiver.emulator.scrapes import ScrapePlan
 from receiver.emulator.scraping.document import credits_of
-from receiver.emulator.wire.plans import MonitorPlan, PagesTarget, PlannedTarget, SiteTarget
+from receiver.emulator.wire.monitors import MonitorPlan, PagesTarget, PlannedTarget, SiteTarget
 from receiver.requests.prices import SEARCH
 
 _MONTH = timedelta(days=30)

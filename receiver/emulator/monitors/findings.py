@@ -8,8 +8,8 @@ from functools import partial
 from typing import Any
 
 from receiver.core.text import shortened
-from receiver.emulator.extraction.extractor import Extractor
-from receiver.emulator.extraction.source import Extraction, ExtractionSource, Wish
+from receiver.emulator.extraction.evidence import ExtractionSource
+from receiver.emulator.extraction.extractor import Extraction, Extractor, Wish
 from receiver.emulator.failures import ScrapeFailed
 from receiver.emulator.monitors.ports import WatchedHit
 from receiver.emulator.monitors.table import RememberedPage

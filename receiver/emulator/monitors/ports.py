@@ -9,7 +9,8 @@ from receiver.emulator.contracts import WebhookTarget
 from receiver.emulator.failures import ScrapeFailed
 from receiver.emulator.scrapes import ScrapedPage
 from receiver.emulator.webhooks.table import PreparedDelivery
-from receiver.emulator.wire.plans import CrawlPlan, QueriesTarget
+from receiver.emulator.wire.jobs import CrawlPlan
+from receiver.emulator.wire.monitors import QueriesTarget
 
 
 @dataclass(frozen=True, slots=True)

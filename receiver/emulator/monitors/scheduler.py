@@ -23,7 +23,7 @@ from receiver.emulator.monitors.records import LONGEST_JITTER, interval_of, jitt
 from receiver.emulator.monitors.table import MonitorRow, MonitorTable
 from receiver.emulator.scrapes import Json
 from receiver.emulator.state.database import StateDatabase, StateUnwritable
-from receiver.emulator.wire.plans import MonitorPlan
+from receiver.emulator.wire.monitors import MonitorPlan
 from receiver.runtime.log_lines import event_log
 
 log = event_log(__name__)

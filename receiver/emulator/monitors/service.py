@@ -21,9 +21,8 @@ from receiver.emulator.monitors.scheduler import MonitorScheduler
 from receiver.emulator.monitors.table import MonitorRow, MonitorTable
 from receiver.emulator.scrapes import Json, Scraper
 from receiver.emulator.state.database import StateDatabase
-from receiver.emulator.wire.monitors import read_monitor, read_monitor_changes
-from receiver.emulator.wire.plans import MonitorPlan
-from receiver.emulator.wire.policy import RequestPolicy
+from receiver.emulator.wire.bodies import RequestPolicy
+from receiver.emulator.wire.monitors import MonitorPlan, read_monitor, read_monitor_changes
 from receiver.emulator.working.processes import HeavyWork, InThreads
 
 

@@ -9,7 +9,7 @@ from receiver.emulator.monitors.findings import PageFinding
 from receiver.emulator.monitors.records import NO_PAGES
 from receiver.emulator.monitors.table import CheckProgress, MonitorRow
 from receiver.emulator.scrapes import Json
-from receiver.emulator.wire.plans import MonitorPlan
+from receiver.emulator.wire.monitors import MonitorPlan
 
 
 @dataclass(slots=True)

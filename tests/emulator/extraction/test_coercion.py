@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from receiver.emulator.extraction.coercion import MISSING, as_choice, as_flag, as_number, as_text
+from receiver.emulator.extraction.rules import MISSING, as_choice, as_flag, as_number, as_text
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from receiver.emulator.extraction.extractor import extract_by_rules
-from receiver.emulator.extraction.source import Extraction, ExtractionSource, Wish
+from receiver.emulator.extraction.evidence import ExtractionSource
+from receiver.emulator.extraction.extractor import Extraction, Wish, extract_by_rules
 
 Json = dict[str, Any]
 URL = "https://shop.example/bikes/1"

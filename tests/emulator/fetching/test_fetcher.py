@@ -17,8 +17,7 @@ from receiver.core.clock import VirtualClock
 from receiver.emulator.failures import ScrapeFailed
 from receiver.emulator.fetching import exchange
 from receiver.emulator.fetching.fetcher import MAX_REDIRECTS, Fetcher
-from receiver.emulator.fetching.network import Resolve
-from receiver.emulator.fetching.zones import NetworkZone
+from receiver.emulator.fetching.network import NetworkZone, Resolve
 from receiver.emulator.options import EmulatorOptions
 from receiver.emulator.scrapes import FetchedPage, ScrapePlan
 from tests.emulator.fetching.raw_server import RawServer, answer

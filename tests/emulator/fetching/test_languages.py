@@ -2,7 +2,7 @@
 
 import pytest
 
-from receiver.emulator.fetching.languages import accept_language
+from receiver.emulator.fetching.fetcher import accept_language
 
 
 @pytest.mark.parametrize(

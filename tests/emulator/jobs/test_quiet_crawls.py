@@ -14,7 +14,7 @@ import pytest
 from receiver.emulator.failures import ScrapeFailed
 from receiver.emulator.jobs.quiet_crawl import QuietCrawler
 from receiver.emulator.jobs.sites import SiteRules
-from receiver.emulator.wire.plans import CrawlPlan
+from receiver.emulator.wire.jobs import CrawlPlan
 from tests.doubles import soon, turns
 from tests.emulator.world import SITE, TEAM, MadePage, MadeRules, World, open_world, site
 

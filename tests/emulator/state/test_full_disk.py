@@ -12,7 +12,7 @@ from receiver.emulator.contracts import WebhookTarget
 from receiver.emulator.jobs.records import EmulatedJobState
 from receiver.emulator.options import EmulatorOptions
 from receiver.emulator.state.database import StateDatabase, StateUnwritable
-from receiver.emulator.wire.plans import BatchPlan
+from receiver.emulator.wire.jobs import BatchPlan
 from tests.doubles import event_of, eventually, soon
 from tests.emulator.api.calling import BASE, KEY
 from tests.emulator.world import HOOK, SITE, TEAM, MadePage, open_world
