@@ -263,7 +263,7 @@ class JobEngine:
             sites.forget_origins(connection)
 
         self._sweep_timer = self._clock.call_later(_SWEEP_EVERY, lambda: self._spawn(self._sweep()))
-        await self._database.run(work, patient=True)
+        await self._database.patient.run(work)
 
 
 def _existing(job: JobRecord | None) -> JobRecord:

@@ -41,12 +41,12 @@ class QuietCrawler:
         follower = LinkFollower(plan, rules)
         seed = FoundLink(plan.url, follower.seed_key())
         begin = partial(sites.begin_crawl, crawl=crawl_id, seed=seed, limit=plan.limit)
-        if (origin := await self._database.run(partial(sites.origin_of, crawl=crawl_id))) is not None:
+        if (origin := await self._database.patient.run(partial(sites.origin_of, crawl=crawl_id))) is not None:
             await follower.move_to(origin)
-        if await self._database.run(begin, patient=True):
+        if await self._database.patient.run(begin):
             await self._read_sitemaps(plan, rules, follower, crawl_id)
         is_first = True
-        while (page := await self._database.run(partial(sites.next_page, crawl=crawl_id))) is not None:
+        while (page := await self._database.patient.run(partial(sites.next_page, crawl=crawl_id))) is not None:
             if plan.delay is not None and not is_first:
                 await Rest(self._activity).wait(self._clock, timedelta(seconds=plan.delay))
             is_first = False
@@ -64,7 +64,10 @@ class QuietCrawler:
         if forbidden is not None:
             return _failure(forbidden)
         try:
-            scraped = await self._scraper.scrape(visit.follower.plan_of(visit.page), history_team=team)
+            plan = visit.follower.plan_of(visit.page)
+            scraped = await self._database.patient.until_written(
+                lambda: self._scraper.scrape(plan, history_team=team)
+            )
         except ScrapeFailed as exc:
             return exc
         visit.outcome = outcome = await visit.follower.judge(visit.page, scraped)
@@ -80,11 +83,11 @@ class QuietCrawler:
                 async for urls in listed:
                     links = await follower.choose(urls)
                     add = partial(sites.add_links, crawl=crawl_id, links=links.found, depth=0)
-                    looked_at = await self._database.run(add, patient=True)
+                    looked_at = await self._database.patient.run(add)
                     follower.remember(links, looked_at)
                     if looked_at < len(links.found):
                         break
-        await self._database.run(partial(sites.note_sitemap, crawl=crawl_id), patient=True)
+        await self._database.patient.run(partial(sites.note_sitemap, crawl=crawl_id))
 
 
 class _Visit:

@@ -25,7 +25,7 @@ from receiver.emulator.jobs.records import (
 )
 from receiver.emulator.jobs.settling import PageSettler
 from receiver.emulator.scrapes import ScrapedPage
-from receiver.emulator.state.database import StateDatabase, StateUnwritable
+from receiver.emulator.state.database import StateDatabase
 from receiver.emulator.wire.plans import CrawlPlan
 from receiver.runtime.log_lines import event_log
 
@@ -84,7 +84,9 @@ class PageQueue:
             if self._ready:
                 return False
             busy = self.busy
-            pages = await self._database.run(lambda c: table.waiting_pages(c, self._seq, self._last, _AHEAD))
+            pages = await self._database.patient.run(
+                lambda c: table.waiting_pages(c, self._seq, self._last, _AHEAD)
+            )
             if pages:
                 self._last = pages[-1].number
                 self._ready.extend(pages)
@@ -163,8 +165,8 @@ class JobRunner:
         rules = await self._context.open_site(plan)
         self._follower = follower = LinkFollower(plan, rules)
         key = follower.seed_key()
-        await self._context.database.run(lambda c: table.take_key(c, self.job.seq, key), patient=True)
-        origin = await self._context.database.run(lambda c: sites.origin_of(c, self.job.id), patient=True)
+        await self._context.database.patient.run(lambda c: table.take_key(c, self.job.seq, key))
+        origin = await self._context.database.patient.run(lambda c: sites.origin_of(c, self.job.id))
         if origin is not None:
             await follower.move_to(origin)
         if plan.sitemap == "skip" or self.job.sitemap_read:
@@ -173,7 +175,7 @@ class JobRunner:
             async for some in urls:
                 if self._cancelled or not await self._take_up(follower, some):
                     break
-        await self._context.database.run(lambda c: table.note_sitemap(c, self.job.seq), patient=True)
+        await self._context.database.patient.run(lambda c: table.note_sitemap(c, self.job.seq))
 
     async def _take_up(self, follower: LinkFollower, urls: Sequence[str]) -> bool:
         """Take up pages of a sitemap; False if the job has no place left for them."""
@@ -241,13 +243,11 @@ class JobRunner:
         try:
             while True:
                 try:
-                    return await self._context.scraper.scrape(plan, history_team=self.job.team)
-                except (
-                    TooManyAtOnce
-                ):  # scrapes of the team have all places: a job waits for one, and is not refused
+                    return await self._context.database.patient.until_written(
+                        lambda: self._context.scraper.scrape(plan, history_team=self.job.team)
+                    )
+                except TooManyAtOnce:  # scrapes of the team have all places: a job waits for one
                     continue
-                except StateUnwritable:  # the page is not at fault: it is scraped again when there is room
-                    await asyncio.sleep(self._context.database.pause)
         except ScrapeFailed as exc:
             return PageFailed(exc.code, str(exc), credits=exc.credits)
         except Exception:

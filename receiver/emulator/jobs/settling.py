@@ -68,7 +68,7 @@ class PageSettler:
             table.add_blocked(connection, seq, (*blocked, *links.blocked))
             return table.add_links(connection, seq, links.found, page.depth + 1)
 
-        looked_at = await self._context.database.run(work, patient=True)
+        looked_at = await self._context.database.patient.run(work)
         self._told(event)
         return looked_at
 
@@ -80,7 +80,7 @@ class PageSettler:
             table.add_blocked(connection, seq, links.blocked)
             return table.add_links(connection, seq, links.found, 0)
 
-        looked_at = await self._context.database.run(work, patient=True)
+        looked_at = await self._context.database.patient.run(work)
         self._context.changed(self._job.id)
         return looked_at
 
@@ -102,7 +102,7 @@ class PageSettler:
                 self._context.outbox.keep(connection, event)
             return ended
 
-        ended = await self._context.database.run(work, patient=True)
+        ended = await self._context.database.patient.run(work)
         self._told(event)
         return ended
 
@@ -115,12 +115,12 @@ class PageSettler:
             table.fail_job(connection, self._job.seq, error, now)
             self._context.outbox.keep(connection, event)
 
-        await self._context.database.run(work, patient=True)
+        await self._context.database.patient.run(work)
         self._told(event)
 
     async def _waiting(self, last: int) -> list[WaitingPage]:
-        return await self._context.database.run(
-            lambda c: table.waiting_pages(c, self._job.seq, last, _AT_ONCE), patient=True
+        return await self._context.database.patient.run(
+            lambda c: table.waiting_pages(c, self._job.seq, last, _AT_ONCE)
         )
 
     async def _fail_pages(self, pages: Sequence[WaitingPage], reason: PageFailed) -> None:
@@ -133,7 +133,7 @@ class PageSettler:
                     table.count_failed(connection, seq, page.number, error)
                     self._context.outbox.keep(connection, event)
 
-        await self._context.database.run(work, patient=True)
+        await self._context.database.patient.run(work)
         self._told(*(event for _, _, event in ends))
 
     def _told(self, *events: PreparedDelivery | None) -> None:

@@ -20,6 +20,7 @@ from receiver.emulator.monitors.records import written
 from receiver.emulator.monitors.table import MonitorRow, MonitorTable, RememberedPage
 from receiver.emulator.monitors.work import CheckWork
 from receiver.emulator.scrapes import Json, ScrapedPage, ScrapePlan, Scraper
+from receiver.emulator.state.database import PatientState
 from receiver.emulator.wire.plans import MonitorPlan, PagesTarget, QueriesTarget, SiteTarget
 from receiver.emulator.working.processes import HeavyWork
 from receiver.runtime.log_lines import event_log
@@ -45,7 +46,7 @@ class CheckRunner:
     def __init__(
         self,
         *,
-        table: MonitorTable,
+        state: PatientState,
         recorder: CheckRecorder,
         scraper: Scraper,
         clock: Clock,
@@ -55,7 +56,8 @@ class CheckRunner:
         sites: SiteCrawler | None = None,
         searches: HitFinder | None = None,
     ) -> None:
-        self._table = table
+        self._state = state
+        self._table = MonitorTable(state)
         self._recorder = recorder
         self._scraper = scraper
         self._clock = clock
@@ -151,7 +153,7 @@ class CheckRunner:
 
     async def _scraped(self, plan: ScrapePlan, team: str) -> ScrapedPage | ScrapeFailed:
         try:
-            return await self._scraper.scrape(plan, history_team=team)
+            return await self._state.until_written(lambda: self._scraper.scrape(plan, history_team=team))
         except ScrapeFailed as exc:
             return exc
 
@@ -180,12 +182,13 @@ class CheckRunner:
 
     async def _queries(self, work: CheckWork, place: int, target: QueriesTarget, result: Json) -> None:
         """Record the hits of a target's searches. Those that no check before had are new, and are told."""
-        if self._searches is None:
+        searches = self._searches
+        if searches is None:
             result["degradedReason"] = _NO_SEARCH
             work.errors.append(_NO_SEARCH)
             return
         try:
-            found = await self._searches.find(target)
+            found = await self._state.until_written(lambda: searches.find(target))
         except CallRefused as exc:
             result["degradedReason"] = exc.error
             work.errors.append(exc.error)

@@ -39,11 +39,11 @@ class CheckRecorder:
 
     async def progress(self, check_id: str) -> CheckProgress:
         """Return how far a check has come."""
-        return await self._database.run(lambda connection: table.read_progress(connection, check_id))
+        return await self._database.patient.run(lambda connection: table.read_progress(connection, check_id))
 
     async def visited(self, check_id: str, target: int) -> set[int]:
         """Return which pages of a target's list of URLs are done, by their positions."""
-        return await self._database.run(lambda connection: table.visited(connection, check_id, target))
+        return await self._database.patient.run(lambda connection: table.visited(connection, check_id, target))
 
     async def save(self, work: CheckWork) -> None:
         """Keep the present state of a check, which is the current one of its monitor."""
@@ -54,7 +54,7 @@ class CheckRecorder:
             table.set_current(connection, work.check)
             table.end_targets(connection, work.check_id, work.done, work.errors)
 
-        await self._database.run(write, patient=True)
+        await self._database.patient.run(write)
 
     async def page(self, work: CheckWork, target_id: str, finding: PageFinding, note: Note = _always) -> None:
         """Keep the result of a page, its price, and its event: one for each URL of a check, and one for its error.
@@ -76,7 +76,7 @@ class CheckRecorder:
             self._events.keep(connection, event)
             return True
 
-        if await self._database.run(write, patient=True):
+        if await self._database.patient.run(write):
             work.add(target_id, finding, check)
             self._events.wake(event)
 
@@ -98,7 +98,7 @@ class CheckRecorder:
             self._account.charge_within(connection, work.monitor.team, cost)
             self._events.keep(connection, *events)
 
-        await self._database.run(write, patient=True)
+        await self._database.patient.run(write)
         for finding in findings:
             work.add(target_id, finding, check)
         work.check, work.cost = check, check["actualCredits"]
@@ -131,7 +131,7 @@ class CheckRecorder:
             forget(connection)
             self._events.keep(connection, event)
 
-        await self._database.run(write, patient=True)
+        await self._database.patient.run(write)
         self._events.wake(event)
 
     def _event(self, work: CheckWork, finding: PageFinding) -> PreparedDelivery | None:

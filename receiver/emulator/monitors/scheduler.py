@@ -30,8 +30,6 @@ log = event_log(__name__)
 
 MAX_RUNS = 400
 """Runs of a monitor that come when the clock is moved over more of them at one time: the last ones."""
-_PAUSE_SECONDS = 1.0
-"""Real seconds, when the disk takes nothing."""
 
 ReadRecord = Callable[[MonitorRow], MonitorPlan]
 """Returns the plan of a monitor as it is kept."""
@@ -120,20 +118,22 @@ class MonitorScheduler:
         """Start a check at once, and return its record as it is queued. No check of the monitor may be running."""
         check = self._queued(monitor, plan, trigger="manual", scheduled_for=None)
         queued = dict(check)
-        kept = asyncio.Event()
+        kept: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         async def run() -> None:
-            await self._database.run(lambda connection: _queue(connection, monitor, [check]))
-            kept.set()
+            try:
+                await self._database.run(lambda connection: _queue(connection, monitor, [check]))
+                kept.set_result(None)
+            except Exception as exc:
+                kept.set_exception(exc)
+                return
+            finally:
+                kept.cancel()
             await self._run_each([(monitor, check)])
 
-        task = self._spawn(monitor.id, run())
+        self._spawn(monitor.id, run())
         self._current[monitor.id] = check["id"]
-        waiter = asyncio.create_task(kept.wait())
-        await asyncio.wait({task, waiter}, return_when=asyncio.FIRST_COMPLETED)
-        waiter.cancel()
-        if not kept.is_set():
-            await task
+        await asyncio.shield(kept)  # a caller that goes away stops nothing
         return queued
 
     async def stop_checks(self) -> None:
@@ -159,7 +159,7 @@ class MonitorScheduler:
                 with self._activity.running():
                     due = await self._start_all_due()
             except StateUnwritable:  # what is due stays due until there is room
-                await asyncio.sleep(_PAUSE_SECONDS)
+                await asyncio.sleep(self._database.pause)
                 continue
             now = self._clock.now()
             if due is not None and due <= now:
@@ -240,15 +240,15 @@ class MonitorScheduler:
             if check["status"] == "queued" and (reason := await self._obstacle(monitor)) is not None:
                 await self._skip(check, **reason)
                 continue
-            body = await self._database.run(partial(monitor_tables.body_of, check_id=check["id"]))
+            body = await self._database.patient.run(partial(monitor_tables.body_of, check_id=check["id"]))
             plan = self._read(monitor if body is None else replace(monitor, body=body))
             await self._runner.run(monitor, plan, check)
 
     async def _obstacle(self, monitor: MonitorRow) -> Json | None:
         """Return why a check that waits its turn does not begin."""
-        if await self._table.find(monitor.team, monitor.id) is None:
+        if await MonitorTable(self._database.patient).find(monitor.team, monitor.id) is None:
             return {"status": "failed", "error": "The monitor was deleted before the check began"}
-        if await self._account.remaining(monitor.team) < 1:
+        if await self._database.patient.until_written(lambda: self._account.remaining(monitor.team)) < 1:
             return {"status": "skipped_no_credits"}
         return None
 
@@ -260,7 +260,7 @@ class MonitorScheduler:
             monitor_tables.skip_check(connection, skipped)
             monitor_tables.forget_work(connection, check["id"])
 
-        await self._database.run(work)
+        await self._database.patient.run(work)
 
     def _queued(
         self,

@@ -69,7 +69,7 @@ class Monitors:
         self._policy_of_kept = replace(self._policy, threat_protection="on", plain_hosts=None)
         self._table = MonitorTable(database)
         runner = CheckRunner(
-            table=self._table,
+            state=database.patient,
             recorder=CheckRecorder(database=database, events=events, account=account, clock=clock, ids=ids),
             scraper=scraper,
             clock=clock,

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from receiver.core.clock import from_micros, to_micros
-from receiver.emulator.state.database import StateDatabase, pack, unpack
+from receiver.emulator.state.database import PatientState, StateDatabase, pack, unpack
 
 Json = dict[str, Any]
 
@@ -284,7 +284,7 @@ class MonitorRow:
 class MonitorTable:
     """Reads and writes monitors. Every method is one transaction."""
 
-    def __init__(self, database: StateDatabase) -> None:
+    def __init__(self, database: StateDatabase | PatientState) -> None:
         self._database = database
 
     async def add(

@@ -169,7 +169,7 @@ class ResearchEngine:
         """Delete the results of jobs that have expired, now and every hour."""
         now = self._context.clock.now()
         self._sweep_timer = self._context.clock.call_later(_SWEEP_EVERY, self._begin_sweep)
-        await self._database.run(lambda c: table.expire(c, now))
+        await self._database.patient.run(lambda c: table.expire(c, now))
 
 
 def _in_thread(connection: sqlite3.Connection, job: ResearchRecord) -> ResearchRecord:

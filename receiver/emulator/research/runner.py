@@ -29,6 +29,7 @@ from receiver.emulator.research.records import (
 from receiver.emulator.research.settling import ResearchSettler
 from receiver.emulator.scrapes import Json, ScrapedPage
 from receiver.emulator.search.engine import SearchEngine
+from receiver.emulator.state.database import StateUnwritable
 from receiver.emulator.wire.research import is_wildcard, wildcard_root
 from receiver.emulator.wire.searches import SearchPlan
 from receiver.requests import prices
@@ -53,6 +54,7 @@ class ResearchRunner:
         self.job = job
         self._plan = job.plan
         self._context = context
+        self._state = context.database.patient
         self._settler = ResearchSettler(job, context)
         self._names = names_in_schema(job.plan.schema)
         self._words = wanted_words(job.plan.prompt, self._names)
@@ -85,7 +87,9 @@ class ResearchRunner:
     async def _below(self, url: str) -> list[CandidatePage]:
         """Return the pages below a URL, those first that share words with what is wanted."""
         try:
-            urls = await self._context.list_site(wildcard_root(url), team=self.job.team, limit=_LISTED)
+            urls = await self._state.until_written(
+                lambda: self._context.list_site(wildcard_root(url), team=self.job.team, limit=_LISTED)
+            )
         except ScrapeFailed as exc:
             self._notes.append(f"{url}: {exc}")
             return []
@@ -96,13 +100,14 @@ class ResearchRunner:
         """Search for pages once, which is a step of an agent."""
         self._searched = True
         query = _query(self._plan.prompt, self._names)
-        if self._context.search is None:
+        search = self._context.search
+        if search is None:
             if not self._plan.urls:
                 self._notes.append(_NO_SEARCH)
             await self._settler.searched(query, [], 0)
             return
         try:
-            urls = await self._context.search(query, team=self.job.team, limit=_HITS)
+            urls = await self._state.until_written(lambda: search(query, team=self.job.team, limit=_HITS))
         except ScrapeFailed as exc:
             self._notes.append(f"The search failed: {exc}")
             await self._settler.searched(query, [], 0)
@@ -149,7 +154,8 @@ class ResearchRunner:
         most = self._plan.max_credits
         if most is not None and self._credits + cost > most:
             return MAX_CREDITS_EXCEEDED
-        if await self._context.account.remaining(self.job.team) < cost:
+        team = self.job.team
+        if await self._state.until_written(lambda: self._context.account.remaining(team)) < cost:
             return "Insufficient credits"
         return None
 
@@ -161,10 +167,10 @@ class ResearchRunner:
             left = most - table.count_settled(connection, seq)
             return table.next_pages(connection, seq, min(count, left)) if left > 0 else []
 
-        return await self._context.database.run(work)
+        return await self._context.database.patient.run(work)
 
     async def _findings(self) -> ResearchFindings:
-        pages = await self._context.database.run(lambda c: table.findings(c, self.job.seq))
+        pages = await self._context.database.patient.run(lambda c: table.findings(c, self.job.seq))
         return ResearchFindings(self._plan, pages)
 
     async def _step(self, page: NextPage) -> None:
@@ -172,7 +178,9 @@ class ResearchRunner:
         links: Sequence[CandidatePage] = ()
         try:
             plan = replace(self._plan.scrape, url=page.url, parsers=self._parsers())
-            scraped = await self._context.scraper.scrape(plan, history_team=self.job.team)
+            scraped = await self._state.until_written(
+                lambda: self._context.scraper.scrape(plan, history_team=self.job.team)
+            )
         except ScrapeFailed as exc:
             finding = ResearchedPage(page.url, error=str(exc), credits=exc.credits)
         else:
@@ -241,6 +249,8 @@ class ResearchSearch:
         """Return the URLs of the hits, the best first. ScrapeFailed if there is no answer in time."""
         try:
             found = await self._engine.search(SearchPlan(query=query, limit=limit))
+        except StateUnwritable:
+            raise
         except CallRefused as exc:
             raise ScrapeFailed("SCRAPE_TIMEOUT", str(exc)) from None
         return [hit.url for hit in found.web]

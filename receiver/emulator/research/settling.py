@@ -1,7 +1,7 @@
 """Notes the steps and the end of a job, together with the webhook events that tell of them, in one transaction."""
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from receiver.emulator.research import table
@@ -39,7 +39,7 @@ class ResearchSettler:
             table.add_candidates(connection, self._job.seq, pages)
             table.note_prepared(connection, self._job.seq)
 
-        await self._context.database.run(work)
+        await self._context.database.patient.run(work)
 
     async def searched(self, query: str, pages: Sequence[CandidatePage], cost: int) -> None:
         """Note a search with its hits."""
@@ -59,7 +59,7 @@ class ResearchSettler:
             self._context.account.charge_within(connection, self._job.team, cost)
             self._context.outbox.keep(connection, event)
 
-        await self._context.database.run(work)
+        await self._context.database.patient.run(work)
         self._context.outbox.wake(event)
 
     async def settle(self, page: NextPage, finding: ResearchedPage, links: Sequence[CandidatePage]) -> None:
@@ -81,7 +81,7 @@ class ResearchSettler:
                 self._context.account.charge_within(connection, self._job.team, finding.credits)
                 self._context.outbox.keep(connection, event)
 
-        await self._context.database.run(work)
+        await self._context.database.patient.run(work)
         self._context.outbox.wake(event)
 
     async def complete(self, result: ResearchResult) -> None:
@@ -94,23 +94,29 @@ class ResearchSettler:
 
     async def cancel(self) -> bool:
         """End the job, because somebody wants it; False if it has ended before."""
-        return await self._end(ResearchState.CANCELLED, None)
+        return await self._end(ResearchState.CANCELLED, None, run=self._context.database.run)
 
-    async def _end(self, state: ResearchState, result: ResearchResult | None, error: str | None = None) -> bool:
+    async def _end(
+        self,
+        state: ResearchState,
+        result: ResearchResult | None,
+        error: str | None = None,
+        *,
+        run: Callable[[Callable[[sqlite3.Connection], bool]], Awaitable[bool]] | None = None,
+    ) -> bool:
         now = self._context.clock.now()
+        run = run or self._context.database.patient.run
         told: list[PreparedDelivery | None] = []
 
         def work(connection: sqlite3.Connection) -> bool:
             if not table.end_job(connection, self._job.seq, state, now, result=result, error=error):
                 return False
             ended = table.job_by_seq(connection, self._job.seq)
-            told.append(
-                self._event(state, success=state == ResearchState.COMPLETED, data=_data(ended), error=error)
-            )
+            told[:] = [self._event(state, success=state == ResearchState.COMPLETED, data=_data(ended), error=error)]
             self._context.outbox.keep(connection, *told)
             return True
 
-        done = await self._context.database.run(work)
+        done = await run(work)
         self._context.outbox.wake(*told)
         return done
 

@@ -3,7 +3,7 @@
 import asyncio
 import sqlite3
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
@@ -60,7 +60,8 @@ class StateDatabase:
         self.before_commit: Callable[[sqlite3.Connection], None] | None = None
         """Is called at the end of each transaction that has changed something, as a part of it."""
         self.pause = _PAUSE_SECONDS
-        """Real seconds between two tries of a patient transaction."""
+        """Real seconds between two tries of what is patient."""
+        self.patient = PatientState(self)
         self._is_unwritable = False
         self._file = file
         self._schemas = tuple(schemas)
@@ -76,21 +77,13 @@ class StateDatabase:
         await self._in_thread(self._connection.close)
         self._thread.shutdown()
 
-    async def run(self, work: Callable[[sqlite3.Connection], T], *, patient: bool = False) -> T:
+    async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Call `work` in a transaction, which is committed if it returns and rolled back if it raises.
 
         Once begun it runs to its end, also if the caller is cancelled. StateUnwritable says that the disk takes
-        nothing; a `patient` transaction is tried again instead, until there is room.
+        nothing: that is an answer for a call of the API. Work that has begun uses `patient`.
         """
-        while True:
-            try:
-                return await self._try(work)
-            except StateUnwritable:
-                if not patient:
-                    raise
-            await asyncio.sleep(self.pause)
 
-    async def _try(self, work: Callable[[sqlite3.Connection], T]) -> T:
         def transaction() -> tuple[T, bool]:
             with self._connection:
                 self._connection.execute("BEGIN IMMEDIATE")
@@ -143,6 +136,25 @@ class StateDatabase:
             connection.close()
             raise
         return connection
+
+
+class PatientState:
+    """The state for work that has begun: while the disk takes nothing, it waits, and nothing of it fails."""
+
+    def __init__(self, database: StateDatabase) -> None:
+        self._database = database
+
+    async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Call `work` in a transaction of the database, again if the state could not be written."""
+        return await self.until_written(lambda: self._database.run(work))
+
+    async def until_written(self, call: Callable[[], Awaitable[T]]) -> T:
+        """Return what `call` returns. It is called again, after a pause, as long as it raises StateUnwritable."""
+        while True:
+            try:
+                return await call()
+            except StateUnwritable:
+                await asyncio.sleep(self._database.pause)
 
 
 def _require_own(connection: sqlite3.Connection) -> None:

@@ -168,7 +168,7 @@ class DeliveryLane:
     async def _noted(self, work: Callable[[sqlite3.Connection], T], tried: _Tried | None) -> T:
         """Run a transaction. An attempt that it cannot note is made again."""
         try:
-            return await self._context.database.run(work, patient=True)
+            return await self._context.database.patient.run(work)
         except Exception:
             if tried is not None:
                 self._taken.discard(tried.delivery.seq)
