@@ -5,6 +5,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from receiver.emulator.account.account import TeamSlots
 from receiver.emulator.account.feedback import FeedbackBook
 from receiver.emulator.account.keys import ApiKeys
 from receiver.emulator.api.browser import BrowserOperations
@@ -22,16 +23,17 @@ from receiver.emulator.browser import media as media_tables
 from receiver.emulator.browser.assembly import BrowserParts
 from receiver.emulator.browser.media import MediaStore
 from receiver.emulator.content.uploads import PendingUploads
-from receiver.emulator.jobs import engine as job_tables
-from receiver.emulator.jobs.engine import JobEngine
-from receiver.emulator.jobs.quiet_crawl import QuietCrawler
+from receiver.emulator.jobs import table as job_tables
+from receiver.emulator.jobs.crawls import CrawlEngine
+from receiver.emulator.jobs.runner import CrawlContext
+from receiver.emulator.monitors import site_crawls as site_crawl_tables
 from receiver.emulator.monitors import table as monitor_tables
 from receiver.emulator.monitors.service import Monitors
+from receiver.emulator.monitors.site_crawls import QuietCrawler
 from receiver.emulator.parts import EmulatorBase, EmulatorParts
-from receiver.emulator.research import engine as research_tables
+from receiver.emulator.research import table as research_tables
 from receiver.emulator.research.engine import ResearchEngine
-from receiver.emulator.research.records import ResearchContext
-from receiver.emulator.research.runner import ResearchSearch
+from receiver.emulator.research.runner import ResearchContext, ResearchSearch
 from receiver.emulator.scraping import cache as cache_tables
 from receiver.emulator.scraping import cache as kept_tables
 from receiver.emulator.scraping import history as history_tables
@@ -49,6 +51,7 @@ SCHEMAS = (
     history_tables.SCHEMA,
     kept_tables.KEPT_SCHEMA,
     monitor_tables.SCHEMA,
+    site_crawl_tables.SCHEMA,
     research_tables.SCHEMA,
     search_tables.SCHEMA,
     media_tables.SCHEMA,
@@ -74,8 +77,9 @@ async def open_families(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
             note=feedback.note,
             policy=base.policy,
         )
-        jobs = await stack.enter_async_context(_jobs(base, tools))
-        monitors = await stack.enter_async_context(_monitors(base, tools, finder))
+        crawls = _crawls(base, tools)
+        jobs = await stack.enter_async_context(CrawlEngine(crawls, base.faults))
+        monitors = await stack.enter_async_context(_monitors(base, tools, finder, QuietCrawler(crawls)))
         research = await stack.enter_async_context(_research(base, tools, maps, finder))
         browser = tools.browser
 
@@ -142,18 +146,17 @@ def _operations_of_pages(
     return [*scrapes.operations(), *files.operations(), *searches.operations(), *sessions.operations()]
 
 
-def _jobs(base: EmulatorBase, tools: ScrapingTools) -> JobEngine:
-    return JobEngine(
-        base.state,
+def _crawls(base: EmulatorBase, tools: ScrapingTools) -> CrawlContext:
+    return CrawlContext(
+        database=base.state,
         scraper=tools.scraper,
-        outbox=base.outbox,
+        events=base.outbox,
         account=base.ledger,
         clock=base.clock,
         ids=base.ids,
-        open_site=tools.open_site,
-        max_concurrency=tools.at_once,
         activity=base.activity,
-        faults=base.faults,
+        open_site=tools.open_site,
+        slots=TeamSlots(tools.at_once),
     )
 
 
@@ -177,8 +180,7 @@ def _finder(base: EmulatorBase, sites: SiteReader, stack: AsyncExitStack) -> Sea
     return SearchEngine(state=base.state, clock=base.clock, sites=sites, guard=base.guard, searxng=searxng)
 
 
-def _monitors(base: EmulatorBase, tools: ScrapingTools, finder: SearchEngine) -> Monitors:
-    crawler = QuietCrawler(base.state, tools.scraper, tools.open_site, clock=base.clock, activity=base.activity)
+def _monitors(base: EmulatorBase, tools: ScrapingTools, finder: SearchEngine, sites: QuietCrawler) -> Monitors:
     return Monitors(
         database=base.state,
         scraper=tools.scraper,
@@ -187,7 +189,7 @@ def _monitors(base: EmulatorBase, tools: ScrapingTools, finder: SearchEngine) ->
         account=base.ledger,
         clock=base.clock,
         ids=base.ids,
-        sites=crawler,
+        sites=sites,
         searches=SearchWatcher(finder),
         extractor=tools.scraper.extractor,
         jitter=base.options.jitter,
@@ -203,18 +205,19 @@ def _research(
     context = ResearchContext(
         database=base.state,
         scraper=tools.scraper,
-        outbox=base.outbox,
+        events=base.outbox,
         account=base.ledger,
         clock=base.clock,
         ids=base.ids,
+        activity=base.activity,
         list_site=maps.urls_of_site,
         search=ResearchSearch(finder),
         width=tools.at_once,
     )
-    return ResearchEngine(context, base.activity)
+    return ResearchEngine(context)
 
 
-def _sockets(engine: JobEngine, keys: ApiKeys, browser: BrowserParts | None) -> ASGIApp:
+def _sockets(engine: CrawlEngine, keys: ApiKeys, browser: BrowserParts | None) -> ASGIApp:
     watchers = JobSockets(engine, keys).app()
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:

@@ -13,17 +13,20 @@ from typing import Any
 import httpx
 
 from receiver.core.clock import VirtualClock
+from receiver.emulator.account.account import TeamSlots
 from receiver.emulator.activity import Activity
 from receiver.emulator.api.calls import Answer, ApiCall, ApiOperation
 from receiver.emulator.api.jobs import batch_operations, crawl_operations
 from receiver.emulator.contracts import JobFaults, WebhookTarget
 from receiver.emulator.failures import ScrapeFailed, TooManyAtOnce
 from receiver.emulator.ids import IdSource, open_ids
-from receiver.emulator.jobs import engine as jobs
-from receiver.emulator.jobs.engine import JobEngine
+from receiver.emulator.jobs import table as jobs
+from receiver.emulator.jobs.crawls import CrawlEngine
 from receiver.emulator.jobs.records import JobRecord
+from receiver.emulator.jobs.runner import CrawlContext
 from receiver.emulator.jobs.sites import LinkDenial, SiteRules
 from receiver.emulator.json_text import to_json
+from receiver.emulator.monitors import site_crawls
 from receiver.emulator.scrapes import ScrapedPage, ScrapePlan
 from receiver.emulator.state.database import StateDatabase
 from receiver.emulator.webhooks import table
@@ -34,7 +37,7 @@ from tests.doubles import soon
 
 SITE = "https://site.test"
 HOOK = "http://127.0.0.1:9/webhooks"
-SCHEMAS = (jobs.SCHEMA, table.SCHEMA)
+SCHEMAS = (jobs.SCHEMA, site_crawls.SCHEMA, table.SCHEMA)
 TEAM = "team-1"
 
 
@@ -207,7 +210,8 @@ class World:
     account: MadeAccount
     endpoint: MadeEndpoint
     outbox: Outbox
-    engine: JobEngine
+    engine: CrawlEngine
+    context: CrawlContext
     ids: IdSource
 
     async def quiet(self) -> None:
@@ -308,21 +312,19 @@ async def open_world(
                 network_clock=network_clock or VirtualClock(),
             )
         )
-        engine = await stack.enter_async_context(
-            JobEngine(
-                database,
-                scraper=scraper,
-                outbox=outbox,
-                account=account,
-                clock=clock,
-                ids=ids,
-                open_site=open_site,
-                max_concurrency=max_concurrency,
-                activity=activity,
-                faults=faults,
-            )
+        context = CrawlContext(
+            database=database,
+            scraper=scraper,
+            events=outbox,
+            account=account,
+            clock=clock,
+            ids=ids,
+            activity=activity,
+            open_site=open_site,
+            slots=TeamSlots(max_concurrency),
         )
-        yield World(clock, activity, database, scraper, made_rules, account, endpoint, outbox, engine, ids)
+        engine = await stack.enter_async_context(CrawlEngine(context, faults))
+        yield World(clock, activity, database, scraper, made_rules, account, endpoint, outbox, engine, context, ids)
 
 
 def site(**links: str) -> dict[str, MadePage]:

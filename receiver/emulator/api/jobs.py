@@ -9,7 +9,7 @@ import msgspec
 
 from receiver.emulator.api.calls import Answer, ApiCall, ApiOperation, CallRefused, Json
 from receiver.emulator.clock import wire_time
-from receiver.emulator.jobs.engine import JobEngine
+from receiver.emulator.jobs.crawls import CrawlEngine
 from receiver.emulator.jobs.prompts import options_of_prompt
 from receiver.emulator.jobs.records import EmulatedJobState, JobEnded, JobKind, JobNotFound, JobRecord, PageError
 from receiver.emulator.jobs.table import MAX_DOCUMENTS, ResultsPage
@@ -28,7 +28,7 @@ PATHS = {JobKind.CRAWL: "crawl", JobKind.BATCH: "batch/scrape"}
 class JobOperations:
     """The operations on jobs that were started. They find a job by its id, whatever its kind."""
 
-    def __init__(self, engine: JobEngine) -> None:
+    def __init__(self, engine: CrawlEngine) -> None:
         self._engine = engine
 
     async def status(self, call: ApiCall) -> Answer:
@@ -140,7 +140,7 @@ def _count(call: ApiCall, name: str, default: int, least: int, most: int) -> int
 class BatchOperations:
     """Starts batch scrapes, and lets them grow."""
 
-    def __init__(self, engine: JobEngine, policy: RequestPolicy) -> None:
+    def __init__(self, engine: CrawlEngine, policy: RequestPolicy) -> None:
         self._engine = engine
         self._policy = policy
 
@@ -156,7 +156,7 @@ class BatchOperations:
         return Answer(answer)
 
 
-def batch_operations(engine: JobEngine, policy: RequestPolicy) -> list[ApiOperation]:
+def batch_operations(engine: CrawlEngine, policy: RequestPolicy) -> list[ApiOperation]:
     """Return the operations on batch scrapes."""
     batches, jobs = BatchOperations(engine, policy), JobOperations(engine)
     operations = []
@@ -181,7 +181,7 @@ _NO_RULE = (
 class CrawlOperations:
     """Starts crawls, lists those that run, and shows what a prompt stands for."""
 
-    def __init__(self, engine: JobEngine, policy: RequestPolicy) -> None:
+    def __init__(self, engine: CrawlEngine, policy: RequestPolicy) -> None:
         self._engine = engine
         self._policy = policy
 
@@ -238,7 +238,7 @@ class CrawlOperations:
         return Answer(answer)
 
 
-def crawl_operations(engine: JobEngine, policy: RequestPolicy) -> list[ApiOperation]:
+def crawl_operations(engine: CrawlEngine, policy: RequestPolicy) -> list[ApiOperation]:
     """Return the operations on crawls. Fixed paths stand before those with an id."""
     crawls, jobs = CrawlOperations(engine, policy), JobOperations(engine)
     operations = [ApiOperation("POST", "/v2/crawl/params-preview", crawls.preview, "crawl", "rules")]

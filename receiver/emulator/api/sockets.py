@@ -13,8 +13,8 @@ from receiver.emulator.account.keys import ApiKeys
 from receiver.emulator.api.calls import CallRefused, Json, is_foreign_page
 from receiver.emulator.api.jobs import status_body
 from receiver.emulator.clock import wire_time
-from receiver.emulator.jobs.context import JobWatch
-from receiver.emulator.jobs.engine import JobEngine
+from receiver.emulator.jobs.crawls import CrawlEngine
+from receiver.emulator.jobs.engine import JobWatch
 from receiver.emulator.jobs.records import EmulatedJobState, JobNotFound, JobOfOtherTeam, JobRecord
 from receiver.emulator.json_text import to_json
 from receiver.runtime.log_lines import event_log
@@ -31,7 +31,7 @@ MAX_CATCHUP_BYTES = 256 * 1024
 class JobSockets:
     """Serves watchers of crawls and batch scrapes. A path finds a job by its id, whatever its kind."""
 
-    def __init__(self, engine: JobEngine, keys: ApiKeys) -> None:
+    def __init__(self, engine: CrawlEngine, keys: ApiKeys) -> None:
         self._engine = engine
         self._keys = keys
 

@@ -1,4 +1,4 @@
-"""What became of one page of a job."""
+"""Jobs and their pages as they are kept."""
 
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -9,7 +9,104 @@ from pydantic import TypeAdapter
 
 from receiver.emulator.scrapes import ScrapedPage
 from receiver.emulator.wire.plans import BatchPlan, CrawlPlan
+from receiver.emulator.wire.research import ResearchPlan
 from receiver.errors import ReceiverError
+
+Json = dict[str, Any]
+JobPlan = CrawlPlan | BatchPlan | ResearchPlan
+
+
+class JobKind(StrEnum):
+    """The kinds of jobs. The value is the family of their events."""
+
+    CRAWL = "crawl"
+    BATCH = "batch_scrape"
+    EXTRACT = "extract"
+    AGENT = "agent"
+
+
+class EmulatedJobState(StrEnum):
+    """The status of a crawl or a batch scrape, as the answers have it."""
+
+    SCRAPING = "scraping"
+    COMPLETED = "completed"
+    CANCELLED = "cancelled"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredJob:
+    """A job of any kind as it is now."""
+
+    seq: int
+    """Its number in the database."""
+    id: str
+    """UUID of version 7."""
+    kind: JobKind
+    team: str
+    plan: JobPlan = field(repr=False)
+    """What was asked for; a batch's is without its URLs."""
+    state: str
+    error: str | None
+    """Why the job as a whole failed."""
+    created_at: datetime
+    ended_at: datetime | None
+    """When the last page had ended; a cancelled crawl still has pages that end."""
+    expires_at: datetime
+    """When its results are deleted."""
+    credits: int = 0
+    """What it has cost so far."""
+    completed: int = 0
+    """Pages that were scraped."""
+    prepared: bool = False
+    """Whether the pages to begin with are known: the sitemaps of a crawl were read to their end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRecord(StoredJob):
+    """A crawl or a batch scrape as it is now."""
+
+    plan: CrawlPlan | BatchPlan = field(repr=False)
+    state: EmulatedJobState
+    found: int = 0
+    """Pages that the job has taken up, whatever became of them."""
+    failed: int = 0
+    """Pages that were not scraped."""
+    blocked: int = 0
+    """URLs that robots.txt forbids."""
+    origin: str | None = None
+    """Where a crawl has moved to, if the page where it began led to another host."""
+
+    @property
+    def total(self) -> int:
+        """Pages that were scraped, are scraped now, or wait for it."""
+        return self.found - self.failed
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingPage:
+    """A page that a job has taken up."""
+
+    number: int
+    """The first is 1."""
+    url: str
+    depth: int
+    """How many links lie between the crawl's start, or its sitemap, and this page."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageError:
+    """A page that a job could not scrape."""
+
+    id: str
+    """UUID of the scrape."""
+    at: datetime
+    url: str
+    """The page, as the job found it."""
+    code: str
+    """The service's code; empty if it gives none."""
+    text: str
+    """Why, for people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +114,6 @@ class PageScraped:
     """The page is a result of the job."""
 
     page: ScrapedPage
-    """What the scrape gave."""
     final_key: str | None = None
     """The key of the page that it led to, if that is another one. If the job has it already, it is no result."""
     origin: str | None = None
@@ -50,97 +146,6 @@ class CreditsUsedUp(Exception):
     """The account cannot pay for a page. Nothing of it was noted."""
 
 
-# FOLDED: A job, and what happened to its pages.
-Json = dict[str, Any]
-
-
-class JobKind(StrEnum):
-    """The two kinds of jobs that scrape many pages. The value is the family of their events."""
-
-    CRAWL = "crawl"
-    BATCH = "batch_scrape"
-
-
-class EmulatedJobState(StrEnum):
-    """The status of a job, as the answers have it."""
-
-    SCRAPING = "scraping"
-    COMPLETED = "completed"
-    CANCELLED = "cancelled"
-    FAILED = "failed"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobRecord:
-    """A crawl or a batch scrape as it is now."""
-
-    seq: int
-    """Its number in the database."""
-    id: str
-    """UUID of version 7."""
-    kind: JobKind
-    """A crawl or a batch scrape."""
-    team: str
-    """Whose job it is."""
-    plan: CrawlPlan | BatchPlan = field(repr=False)
-    """A batch's is without its URLs."""
-    state: EmulatedJobState
-    """Where it stands."""
-    error: str | None
-    """Why the job as a whole failed."""
-    created_at: datetime
-    """When it was started."""
-    ended_at: datetime | None
-    """When the last page had ended; a cancelled job still has pages that end."""
-    expires_at: datetime
-    """When its results are deleted."""
-    found: int
-    """Pages that the job has taken up, whatever became of them."""
-    completed: int
-    """Pages that were scraped."""
-    failed: int
-    """Pages that were not."""
-    credits: int
-    """What it has cost so far."""
-    blocked: int
-    """URLs that robots.txt forbids."""
-    sitemap_read: bool
-    """Whether the sitemaps of its site were read to their end."""
-
-    @property
-    def total(self) -> int:
-        """Pages that were scraped, are scraped now, or wait for it."""
-        return self.found - self.failed
-
-
-@dataclass(frozen=True, slots=True)
-class WaitingPage:
-    """A page that a job has taken up."""
-
-    number: int
-    """The first is 1."""
-    url: str
-    """Its absolute URL."""
-    depth: int
-    """How many links lie between the crawl's start, or its sitemap, and this page."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PageError:
-    """A page that a job could not scrape."""
-
-    id: str
-    """UUID of the scrape."""
-    at: datetime
-    """When it failed."""
-    url: str
-    """The page, as the job found it."""
-    code: str
-    """The service's code; empty if it gives none."""
-    text: str
-    """Why, for people."""
-
-
 class JobNotFound(ReceiverError):
     """The team has no job with this id."""
 
@@ -160,17 +165,24 @@ class JobEnded(ReceiverError):
 _PLANS: dict[JobKind, TypeAdapter[Any]] = {
     JobKind.CRAWL: TypeAdapter(CrawlPlan),
     JobKind.BATCH: TypeAdapter(BatchPlan),
+    JobKind.EXTRACT: TypeAdapter(ResearchPlan),
+    JobKind.AGENT: TypeAdapter(ResearchPlan),
 }
 
 
-def plan_to_json(plan: CrawlPlan | BatchPlan) -> bytes:
+def kind_of(plan: JobPlan) -> JobKind:
+    """Return the kind of a job with this plan."""
+    if isinstance(plan, ResearchPlan):
+        return JobKind(plan.kind)
+    return JobKind.CRAWL if isinstance(plan, CrawlPlan) else JobKind.BATCH
+
+
+def plan_to_json(plan: JobPlan) -> bytes:
     """Return a plan for the state; a batch's without its URLs, which are pages of the job."""
-    if isinstance(plan, BatchPlan):
-        return _PLANS[JobKind.BATCH].dump_json(replace(plan, urls=(), body={}))
-    return _PLANS[JobKind.CRAWL].dump_json(plan)
+    kept = replace(plan, urls=(), body={}) if isinstance(plan, BatchPlan) else plan
+    return _PLANS[kind_of(plan)].dump_json(kept)
 
 
-def plan_from_json(kind: JobKind, text: bytes) -> CrawlPlan | BatchPlan:
-    """Return the plan that `plan_to_json` wrote."""
-    plan: CrawlPlan | BatchPlan = _PLANS[kind].validate_json(text)
-    return plan
+def plan_from_json(kind: JobKind, text: bytes) -> Any:
+    """Return the plan that `plan_to_json` wrote, of the type that the kind has."""
+    return _PLANS[kind].validate_json(text)

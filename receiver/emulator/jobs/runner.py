@@ -1,44 +1,67 @@
-"""Runs one job: its sitemap, its pages, and its end."""
+"""Runs one crawl or batch scrape: its sitemap, its pages, and its end."""
 
 import asyncio
+import sqlite3
 from collections import deque
 from collections.abc import Sequence
 from contextlib import aclosing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
+from typing import Any
 
+import msgspec
+from typing_extensions import override
+
+from receiver.emulator.account.account import TeamSlots
 from receiver.emulator.activity import Rest
 from receiver.emulator.contracts import JobFailure
-from receiver.emulator.failures import ScrapeFailed, TooManyAtOnce
-from receiver.emulator.jobs import sites, table
-from receiver.emulator.jobs.context import JobContext
-from receiver.emulator.jobs.following import NO_LINKS, LinkFollower
+from receiver.emulator.failures import ScrapeFailed
+from receiver.emulator.jobs import table
+from receiver.emulator.jobs.engine import JobContext, JobRunner, JobSettler
 from receiver.emulator.jobs.records import (
     CANCELLED,
     OUT_OF_CREDITS,
     CreditsUsedUp,
     EmulatedJobState,
     JobRecord,
+    PageError,
     PageFailed,
+    PageOutcome,
     PageScraped,
     WaitingPage,
 )
-from receiver.emulator.jobs.settling import PageSettler
+from receiver.emulator.jobs.sites import NO_LINKS, ChosenLinks, LinkFollower, OpenSite
+from receiver.emulator.json_text import to_json_beside
 from receiver.emulator.scrapes import ScrapedPage
-from receiver.emulator.state.database import StateDatabase
+from receiver.emulator.state.database import PatientState
+from receiver.emulator.webhooks.table import PreparedDelivery
 from receiver.emulator.wire.plans import CrawlPlan
 from receiver.runtime.log_lines import event_log
 
-# FOLDED: The waiting pages of one job, some of them at a time.
+log = event_log(__name__)
+
 _AHEAD = 64
 """How many pages are read at one time."""
+_AT_ONCE = 200
+"""How many waiting pages of a job fail in one transaction."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CrawlContext(JobContext):
+    """The parts of the emulator that running crawls and batch scrapes use."""
+
+    open_site: OpenSite
+    """Finds out the rules of a site."""
+    slots: TeamSlots
+    """The places for pages of each team."""
 
 
 class PageQueue:
-    """Hands out each waiting page once, in the order in which the pages were found."""
+    """Hands out each waiting page of one job once, in the order in which the pages were found."""
 
-    def __init__(self, database: StateDatabase, seq: int) -> None:
-        self._database = database
+    def __init__(self, state: PatientState, seq: int) -> None:
+        self._state = state
         self._seq = seq
         self._ready: deque[WaitingPage] = deque()
         self._last = 0
@@ -79,14 +102,12 @@ class PageQueue:
         self.notify()
 
     async def _is_exhausted(self) -> bool:
-        """Read pages, and tell whether there are none and nobody was busy who could find some."""
+        """Read pages, and return whether there are none and no page was busy on which some can be found."""
         async with self._reading:
             if self._ready:
                 return False
             busy = self.busy
-            pages = await self._database.patient.run(
-                lambda c: table.waiting_pages(c, self._seq, self._last, _AHEAD)
-            )
+            pages = await self._state.run(lambda c: table.waiting_pages(c, self._seq, self._last, _AHEAD))
             if pages:
                 self._last = pages[-1].number
                 self._ready.extend(pages)
@@ -94,20 +115,117 @@ class PageQueue:
             return not busy and not pages
 
 
-log = event_log(__name__)
+class PageSettler(JobSettler[JobRecord]):
+    """Settles the pages of one job, and its end."""
 
-_UNKNOWN = "UNKNOWN_ERROR"
+    def __init__(self, job: JobRecord, context: JobContext) -> None:
+        super().__init__(job, context)
+        self._seq = job.seq
+
+    async def settle(self, page: WaitingPage, outcome: PageOutcome, links: ChosenLinks = NO_LINKS) -> int:
+        """Note the end of a page, its document or error, its cost, the links to follow, and the event.
+
+        Return how many of the links found a place, or were known. Nothing happens for a page that has ended before.
+        Raises CreditsUsedUp, and notes nothing, if the team cannot pay for the page.
+        """
+        content = await to_json_beside(document_of(outcome)) if isinstance(outcome, PageScraped) else b""
+        event = self._page_event(page, outcome, content)
+        error = self._error(page, outcome) if isinstance(outcome, PageFailed) else None
+        blocked = (page.url,) if isinstance(outcome, PageFailed) and outcome.by_robots else ()
+        seq, team, account = self._seq, self._job.team, self._context.account
+
+        def work(connection: sqlite3.Connection) -> int:
+            if not table.end_page(connection, seq, page.number):
+                return 0
+            if isinstance(outcome, PageFailed):
+                table.count_failed(connection, seq, page.number, error)
+                table.add_credits(connection, seq, outcome.credits)
+                account.charge_within(connection, team, outcome.credits)
+            elif outcome.final_key is not None and not table.take_key(connection, seq, outcome.final_key):
+                table.count_failed(connection, seq, page.number, None)
+                return 0
+            elif not account.pay_within(connection, team, outcome.page.credits):
+                raise CreditsUsedUp
+            else:
+                table.count_completed(connection, seq, outcome.page.credits, outcome.origin, content)
+            self._context.events.keep(connection, event)
+            table.add_blocked(connection, seq, (*blocked, *links.blocked))
+            return table.add_links(connection, seq, links.found, page.depth + 1)
+
+        return await self.write(work, event)
+
+    async def add_from_sitemap(self, links: ChosenLinks) -> int:
+        """Take up pages that a sitemap lists, and return how many were looked at."""
+
+        def work(connection: sqlite3.Connection) -> int:
+            table.add_blocked(connection, self._seq, links.blocked)
+            return table.add_links(connection, self._seq, links.found, 0)
+
+        return await self.write(work)
+
+    async def fail_waiting(self, reason: PageFailed) -> None:
+        """Let every page that still waits fail, because its job has stopped."""
+        last = 0
+        while pages := await self._context.state.run(
+            partial(table.waiting_pages, seq=self._seq, after=last, limit=_AT_ONCE)
+        ):
+            last = pages[-1].number
+            await self._fail_pages(pages, reason)
+
+    async def end(self) -> bool:
+        """End the job, which has no page left; False if it has got some meanwhile."""
+        event, now = self.event("completed"), self._context.clock.now()
+
+        def work(connection: sqlite3.Connection) -> bool:
+            ended = table.complete_job(connection, self._seq, now)
+            if ended:
+                self._context.events.keep(connection, event)
+            return ended
+
+        return await self.write(work, event)
+
+    async def fail(self, error: str) -> None:
+        """End the job, because it cannot go on."""
+        event, now = self.event("failed", success=False, error=error), self._context.clock.now()
+
+        def work(connection: sqlite3.Connection) -> None:
+            if table.end_job(connection, self._seq, EmulatedJobState.FAILED, now, error=error):
+                self._context.events.keep(connection, event)
+
+        await self.write(work, event)
+
+    async def _fail_pages(self, pages: Sequence[WaitingPage], reason: PageFailed) -> None:
+        ends = [(page, self._error(page, reason), self._page_event(page, reason)) for page in pages]
+
+        def work(connection: sqlite3.Connection) -> None:
+            for page, error, event in ends:
+                if table.end_page(connection, self._seq, page.number):
+                    table.count_failed(connection, self._seq, page.number, error)
+                    self._context.events.keep(connection, event)
+
+        await self.write(work, *(event for _, _, event in ends))
+
+    def _error(self, page: WaitingPage, outcome: PageFailed) -> PageError:
+        now = self._context.clock.now()
+        return PageError(id=self._context.ids.new(), at=now, url=page.url, code=outcome.code, text=outcome.text)
+
+    def _page_event(
+        self, page: WaitingPage, outcome: PageOutcome, document: bytes = b""
+    ) -> PreparedDelivery | None:
+        data: list[Any] = [msgspec.Raw(document) if document else {"metadata": {"sourceURL": page.url}}]
+        error = outcome.text if isinstance(outcome, PageFailed) else None
+        return self.event("page", success=error is None, data=data, error=error)
 
 
-class JobRunner:
-    """Works on a job until it has ended. It may begin in the middle: what is noted is not done again."""
+class CrawlRunner(JobRunner):
+    """Works on a crawl or a batch scrape."""
 
-    def __init__(self, job: JobRecord, context: JobContext, failure: JobFailure | None = None) -> None:
+    def __init__(self, job: JobRecord, context: CrawlContext, failure: JobFailure | None = None) -> None:
         """`failure` is how the job fails, if that was asked for."""
         self.job = job
         self._context = context
         self._settler = PageSettler(job, context)
-        self._queue = PageQueue(context.database, job.seq)
+        self._queue = PageQueue(context.state, job.seq)
         self._follower: LinkFollower | None = None
         self._rest = Rest(context.activity)
         self._failure = failure
@@ -132,50 +250,47 @@ class JobRunner:
         """Look for pages that were added."""
         self._queue.notify()
 
+    @override
     async def run(self) -> None:
-        """Return when the job has ended. It fails when credits run out, and by a fault of the emulator."""
-        try:
-            if isinstance(self.job.plan, CrawlPlan) and self._pages_left != 0:
-                await self._prepare_crawl(self.job.plan)
-            ended = False
-            while not ended:
-                if self._pages_left != 0:
-                    await self._scrape_all()
-                if self._failure is not None and self._pages_left == 0 and not self._cancelled:
-                    return await self._settler.fail(self._failure.error)
-                if self._cancelled:
-                    await self._settler.fail_waiting(CANCELLED)
-                elif self._cannot_pay:
-                    return await self._end_unpaid()
-                ended = await self._settler.end()
-        except Exception:
-            fault = self._context.ids.new()
-            log.exception("job_crashed", extra={"job_id": self.job.id, "fault": fault})
-            await self._settler.fail(f"The job ended by a fault of the emulator; its log has it as {fault}")
+        if isinstance(self.job.plan, CrawlPlan) and self._pages_left != 0:
+            await self._prepare_crawl(self.job.plan)
+        ended = False
+        while not ended:
+            if self._pages_left != 0:
+                async with asyncio.TaskGroup() as group:
+                    for _ in range(self._width()):
+                        group.create_task(self._scrape_some())
+            if self._failure is not None and self._pages_left == 0 and not self._cancelled:
+                return await self.fail(self._failure.error)
+            if self._cancelled:
+                await self._settler.fail_waiting(CANCELLED)
+            elif self._cannot_pay:
+                # No public page says what the service does here. A job reported as completed would look whole.
+                await self._settler.fail_waiting(OUT_OF_CREDITS)
+                return await self.fail(
+                    "Insufficient credits: they ran out before the job had scraped all of its pages"
+                )
+            ended = await self._settler.end()
+        return None
 
-    async def _end_unpaid(self) -> None:
-        """End the job without the pages that it cannot pay for.
-
-        No public page says what the service does here. A job that was told as completed would look whole.
-        """
-        await self._settler.fail_waiting(OUT_OF_CREDITS)
-        await self._settler.fail("Insufficient credits: they ran out before the job had scraped all of its pages")
+    @override
+    async def fail(self, error: str) -> None:
+        await self._settler.fail(error)
 
     async def _prepare_crawl(self, plan: CrawlPlan) -> None:
         rules = await self._context.open_site(plan)
         self._follower = follower = LinkFollower(plan, rules)
-        key = follower.seed_key()
-        await self._context.database.patient.run(lambda c: table.take_key(c, self.job.seq, key))
-        origin = await self._context.database.patient.run(lambda c: sites.origin_of(c, self.job.id))
-        if origin is not None:
-            await follower.move_to(origin)
-        if plan.sitemap == "skip" or self.job.sitemap_read:
+        seq, key = self.job.seq, follower.seed_key()
+        await self._context.state.run(lambda c: table.take_key(c, seq, key))
+        if self.job.origin is not None:
+            await follower.move_to(self.job.origin)
+        if plan.sitemap == "skip" or self.job.prepared:
             return
-        async with aclosing(rules.sitemap()) as urls:
-            async for some in urls:
-                if self._cancelled or not await self._take_up(follower, some):
+        async with aclosing(rules.sitemap()) as listed:
+            async for urls in listed:
+                if self._cancelled or not await self._take_up(follower, urls):
                     break
-        await self._context.database.patient.run(lambda c: table.note_sitemap(c, self.job.seq))
+        await self._context.state.run(lambda c: table.note_prepared(c, seq))
 
     async def _take_up(self, follower: LinkFollower, urls: Sequence[str]) -> bool:
         """Take up pages of a sitemap; False if the job has no place left for them."""
@@ -183,11 +298,6 @@ class JobRunner:
         looked_at = await self._settler.add_from_sitemap(links)
         follower.remember(links, looked_at)
         return looked_at == len(links.found)
-
-    async def _scrape_all(self) -> None:
-        async with asyncio.TaskGroup() as group:
-            for _ in range(self._width()):
-                group.create_task(self._scrape_some())
 
     def _width(self) -> int:
         plan, most = self.job.plan, self._context.slots.most
@@ -241,16 +351,19 @@ class JobRunner:
         follower = self._follower
         plan = replace(self.job.plan.scrape, url=page.url) if follower is None else follower.plan_of(page)
         try:
-            while True:
-                try:
-                    return await self._context.database.patient.until_written(
-                        lambda: self._context.scraper.scrape(plan, history_team=self.job.team)
-                    )
-                except TooManyAtOnce:  # scrapes of the team have all places: a job waits for one
-                    continue
+            return await self._context.scrape(plan, self.job.team)
         except ScrapeFailed as exc:
             return PageFailed(exc.code, str(exc), credits=exc.credits)
         except Exception:
             fault = self._context.ids.new()
             log.exception("page_crashed", extra={"job_id": self.job.id, "fault": fault})
-            return PageFailed(_UNKNOWN, f"The page met a fault of the emulator; its log has it as {fault}")
+            text = f"The page met a fault of the emulator; its log has it as {fault}"
+            return PageFailed("UNKNOWN_ERROR", text)
+
+
+def document_of(outcome: PageScraped) -> dict[str, Any]:
+    """Return a page as the results and the events of a job have it: its warning is part of it."""
+    page = outcome.page
+    if page.warning is None or "warning" in page.document:
+        return page.document
+    return {**page.document, "warning": page.warning}

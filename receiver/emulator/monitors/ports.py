@@ -1,14 +1,12 @@
-"""What monitors need of others: pages of sites, hits of searches, outgoing events, and the account that pays."""
+"""What checks of monitors ask of others: pages of sites, and hits of searches."""
 
 import sqlite3
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
-from receiver.emulator.contracts import WebhookTarget
 from receiver.emulator.failures import ScrapeFailed
 from receiver.emulator.scrapes import ScrapedPage
-from receiver.emulator.webhooks.table import PreparedDelivery
 from receiver.emulator.wire.plans import CrawlPlan, QueriesTarget
 
 
@@ -30,7 +28,7 @@ class SiteCrawler(Protocol):
     def pages(self, plan: CrawlPlan, *, team: str, crawl_id: str) -> AsyncGenerator[SitePage, None]:
         """Yield the pages of a site as they are scraped; the next one when this one is noted.
 
-        A crawl that was begun before goes on where it was. ScrapeFailed says that it could not begin.
+        A crawl that was begun before is resumed where it was. ScrapeFailed says that it could not begin.
         """
 
     def forget(self, connection: sqlite3.Connection, crawl_id: str) -> None:
@@ -42,9 +40,7 @@ class WatchedHit:
     """A page that a search found."""
 
     url: str
-    """Its address."""
     title: str
-    """Its title."""
     passage: str
     """What it says about the query."""
 
@@ -64,35 +60,3 @@ class HitFinder(Protocol):
 
     async def find(self, target: QueriesTarget) -> WatchedSearch:
         """Return what the queries of a target find now."""
-
-
-class CheckEvents(Protocol):
-    """Keeps the events of checks for delivery, together with what they tell of."""
-
-    def prepare(
-        self,
-        target: WebhookTarget | None,
-        event_type: str,
-        job_id: str,
-        *,
-        success: bool = True,
-        data: list[dict[str, Any]] | None = None,
-        error: str | None = None,
-    ) -> PreparedDelivery | None:
-        """Return the delivery of an event; None if there is no target, or its filter refuses the type."""
-
-    def keep(self, connection: sqlite3.Connection, *prepared: PreparedDelivery | None) -> None:
-        """Keep deliveries, as a part of the caller's transaction."""
-
-    def wake(self, *prepared: PreparedDelivery | None) -> None:
-        """Send what was kept, now that its transaction is committed."""
-
-
-class CheckAccount(Protocol):
-    """The credits of a team, taken off together with what they pay for."""
-
-    async def remaining(self, team: str) -> int:
-        """Return the credits that are left."""
-
-    def charge_within(self, connection: sqlite3.Connection, team: str, amount: int) -> None:
-        """Take an amount of credits off, never below 0, as a part of the caller's transaction."""

@@ -1,11 +1,8 @@
 """Monitors, checks and pages as the answers show them."""
 
-import hashlib
-from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
-from receiver.core.cron import next_run
 from receiver.emulator.clock import wire_time
 from receiver.emulator.monitors.table import MonitorRow
 
@@ -36,18 +33,14 @@ def monitor_record(row: MonitorRow, *, credits_per_month: int, subscriptions: bo
         "estimatedCreditsPerMonth": credits_per_month,
         "lastCheckSummary": row.last_summary,
     }
-    if subscriptions and (recipients := _recipients(row.body)):
+    email = (row.body.get("notification") or {}).get("email") or {}
+    if subscriptions and (recipients := list(email.get("recipients") or ())):
         record["emailRecipientSubscriptions"] = [
             # The service's SDK takes the sources team, opt_in and legacy, and raises for any other.
-            {"email": email, "status": "pending", "source": "opt_in", "confirmationEmailSent": False}
-            for email in recipients
+            {"email": one, "status": "pending", "source": "opt_in", "confirmationEmailSent": False}
+            for one in recipients
         ]
     return record
-
-
-def _recipients(body: Mapping[str, Any]) -> list[str]:
-    email = (body.get("notification") or {}).get("email") or {}
-    return list(email.get("recipients") or ())
 
 
 def new_check(
@@ -81,23 +74,3 @@ def new_check(
         "createdAt": written(now),
         "updatedAt": written(now),
     }
-
-
-# FOLDED: The time between the runs of a monitor, and how much later than its minute each comes.
-LONGEST_JITTER = timedelta(minutes=5)
-"""How much later than its minute a run may come, if the emulator imitates the service in this."""
-
-
-def interval_of(cron: str, timezone: str, after: datetime) -> timedelta | None:
-    """Return the time between the next two runs; None if there are no two within a year."""
-    first = next_run(cron, timezone, after)
-    second = None if first is None else next_run(cron, timezone, first)
-    return None if first is None or second is None else second - first
-
-
-def jitter_of(monitor_id: str, interval: timedelta | None) -> timedelta:
-    """Return how much later than its minute each run of a monitor comes, as the service spreads them."""
-    number = int.from_bytes(hashlib.sha256(monitor_id.encode()).digest()[:4], "big")
-    bound = min(LONGEST_JITTER, LONGEST_JITTER if interval is None else interval / 2)
-    milliseconds = max(1, bound // timedelta(milliseconds=1))
-    return timedelta(milliseconds=number % milliseconds)

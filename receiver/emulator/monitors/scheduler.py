@@ -1,33 +1,32 @@
 """Starts checks when they are due, one at a time for each monitor."""
 
 import asyncio
+import hashlib
 import itertools
 import sqlite3
 from collections import defaultdict
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
-from receiver.core.clock import Clock
 from receiver.core.cron import last_runs, next_run
-from receiver.emulator.activity import Activity
-from receiver.emulator.ids import IdSource
+from receiver.emulator.jobs.engine import RunningJobs
 from receiver.emulator.monitors import table as monitor_tables
-from receiver.emulator.monitors.checks import CheckRunner
-from receiver.emulator.monitors.estimates import credits_of_check
-from receiver.emulator.monitors.ports import CheckAccount
-from receiver.emulator.monitors.records import LONGEST_JITTER, interval_of, jitter_of, new_check, written
+from receiver.emulator.monitors.checks import CheckContext, CheckRunner, credits_of_check
+from receiver.emulator.monitors.records import new_check, written
 from receiver.emulator.monitors.table import MonitorRow, MonitorTable
 from receiver.emulator.scrapes import Json
-from receiver.emulator.state.database import StateDatabase, StateUnwritable
+from receiver.emulator.state.database import StateUnwritable
 from receiver.emulator.wire.plans import MonitorPlan
 from receiver.runtime.log_lines import event_log
 
 log = event_log(__name__)
 
+LONGEST_JITTER = timedelta(minutes=5)
+"""How much later than its minute a run may come, if the emulator imitates the service in this."""
 MAX_RUNS = 400
 """Runs of a monitor that come when the clock is moved over more of them at one time: the last ones."""
 
@@ -44,33 +43,20 @@ class MonitorScheduler:
     """
 
     def __init__(
-        self,
-        *,
-        database: StateDatabase,
-        table: MonitorTable,
-        runner: CheckRunner,
-        account: CheckAccount,
-        clock: Clock,
-        ids: IdSource,
-        read: ReadRecord,
-        horizon: Callable[[], datetime] | None = None,
-        jitter: bool = False,
-        activity: Activity | None = None,
+        self, context: CheckContext, read: ReadRecord, *, horizon: Callable[[], datetime], jitter: bool = False
     ) -> None:
-        """`horizon` tells up to which moment the clock is being moved; without it, it only passes."""
-        self._database = database
-        self._table = table
-        self._runner = runner
-        self._account = account
-        self._clock = clock
-        self._ids = ids
+        """`horizon` returns up to which moment the clock is being moved, the present one while it only passes."""
+        self._context = context
+        self._database = context.database
+        self._table = MonitorTable(context.database)
+        self._clock = context.clock
         self._read = read
-        self._horizon = horizon or clock.now
+        self._horizon = horizon
         self._jitter = jitter
-        self._activity = activity or Activity()
         self._wake = asyncio.Event()
-        self._busy: dict[str, asyncio.Task[None]] = {}
+        self._checks = RunningJobs(context.activity, context.ids)
         self._current: dict[str, str] = {}
+        """For each monitor whose checks run, the id of the present one."""
         self._thinned: dict[str, datetime] = {}
         """For each monitor, the horizon up to which its runs were counted."""
 
@@ -88,10 +74,9 @@ class MonitorScheduler:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        tasks = [self._task, *self._busy.values()]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        await self._checks.stop_all()
 
     async def _plan_anew(self) -> None:
         """Let no monitor wait longer than to its next run: the clock may have been ahead before."""
@@ -107,8 +92,8 @@ class MonitorScheduler:
         self._wake.set()
 
     def is_busy(self, monitor_id: str) -> bool:
-        """Tell whether a check of a monitor runs, or is about to."""
-        return monitor_id in self._busy
+        """Return whether a check of a monitor runs, or is about to."""
+        return monitor_id in self._checks
 
     def current_check(self, monitor_id: str) -> str | None:
         """Return the id of the check that runs."""
@@ -131,22 +116,18 @@ class MonitorScheduler:
                 kept.cancel()
             await self._run_each([(monitor, check)])
 
-        self._spawn(monitor.id, run())
         self._current[monitor.id] = check["id"]
+        self._checks.start(monitor.id, run())
         await asyncio.shield(kept)  # a caller that goes away stops nothing
         return queued
 
     async def stop_checks(self) -> None:
         """Stop all checks at once. They are not recorded as ended."""
-        tasks = list(self._busy.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._checks.stop_all()
 
     async def over(self) -> None:
         """Return when no check runs."""
-        while self._busy:
-            await asyncio.wait(list(self._busy.values()))
+        await self._checks.over()
 
     def first_run(self, monitor_id: str, plan: MonitorPlan) -> datetime | None:
         """Return when a monitor that is made or changed now runs first; None while it is paused."""
@@ -156,7 +137,7 @@ class MonitorScheduler:
         while True:
             self._wake.clear()
             try:
-                with self._activity.running():
+                with self._context.activity.running():
                     due = await self._start_all_due()
             except StateUnwritable:  # what is due stays due until there is room
                 await asyncio.sleep(self._database.pause)
@@ -230,8 +211,8 @@ class MonitorScheduler:
 
     def _start(self, checks: Sequence[tuple[MonitorRow, Json]]) -> None:
         monitor, check = checks[0]
-        self._spawn(monitor.id, self._run_each(checks))
         self._current[monitor.id] = check["id"]
+        self._checks.start(monitor.id, self._run_each(checks))
 
     async def _run_each(self, checks: Sequence[tuple[MonitorRow, Json]]) -> None:
         """Run checks of one monitor, one after the other: those that are queued, and one that has begun."""
@@ -240,15 +221,17 @@ class MonitorScheduler:
             if check["status"] == "queued" and (reason := await self._obstacle(monitor)) is not None:
                 await self._skip(check, **reason)
                 continue
-            body = await self._database.patient.run(partial(monitor_tables.body_of, check_id=check["id"]))
+            body = await self._context.state.run(partial(monitor_tables.body_of, check_id=check["id"]))
             plan = self._read(monitor if body is None else replace(monitor, body=body))
-            await self._runner.run(monitor, plan, check)
+            runner = CheckRunner(monitor, plan, check, self._context)
+            await self._checks.complete(check["id"], runner)
 
     async def _obstacle(self, monitor: MonitorRow) -> Json | None:
         """Return why a check that waits its turn does not begin."""
-        if await MonitorTable(self._database.patient).find(monitor.team, monitor.id) is None:
+        state, account = self._context.state, self._context.account
+        if await MonitorTable(state).find(monitor.team, monitor.id) is None:
             return {"status": "failed", "error": "The monitor was deleted before the check began"}
-        if await self._database.patient.until_written(lambda: self._account.remaining(monitor.team)) < 1:
+        if await state.until_written(lambda: account.remaining(monitor.team)) < 1:
             return {"status": "skipped_no_credits"}
         return None
 
@@ -260,7 +243,7 @@ class MonitorScheduler:
             monitor_tables.skip_check(connection, skipped)
             monitor_tables.forget_work(connection, check["id"])
 
-        await self._database.patient.run(work)
+        await self._context.state.run(work)
 
     def _queued(
         self,
@@ -272,7 +255,7 @@ class MonitorScheduler:
         status: str = "queued",
     ) -> Json:
         return new_check(
-            self._ids.new(),
+            self._context.ids.new(),
             monitor.id,
             now=self._clock.now(),
             trigger=trigger,
@@ -280,20 +263,6 @@ class MonitorScheduler:
             scheduled_for=scheduled_for,
             estimated=credits_of_check(plan),
         )
-
-    def _spawn(self, monitor_id: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        self._activity.begin()
-        task = asyncio.create_task(work)
-        self._busy[monitor_id] = task
-        task.add_done_callback(lambda done: self._ended(monitor_id, done))
-        return task
-
-    def _ended(self, monitor_id: str, task: asyncio.Task[None]) -> None:
-        self._activity.end()
-        self._busy.pop(monitor_id, None)
-        check_id = self._current.pop(monitor_id, None)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("monitor_check_crashed", extra={"check": check_id}, exc_info=error)
 
     def _run_after(self, monitor_id: str, plan: MonitorPlan, after: datetime) -> datetime | None:
         run = next_run(plan.cron, plan.timezone, after)
@@ -312,3 +281,18 @@ def _queue(connection: sqlite3.Connection, monitor: MonitorRow, checks: Sequence
         monitor_tables.insert_work(connection, check["id"], monitor.body)
     if queued:
         monitor_tables.set_current(connection, queued[0])
+
+
+def interval_of(cron: str, timezone: str, after: datetime) -> timedelta | None:
+    """Return the time between the next two runs; None if there are no two within a year."""
+    first = next_run(cron, timezone, after)
+    second = None if first is None else next_run(cron, timezone, first)
+    return None if first is None or second is None else second - first
+
+
+def jitter_of(monitor_id: str, interval: timedelta | None) -> timedelta:
+    """Return how much later than its minute each run of a monitor comes, as the service spreads them."""
+    number = int.from_bytes(hashlib.sha256(monitor_id.encode()).digest()[:4], "big")
+    bound = min(LONGEST_JITTER, LONGEST_JITTER if interval is None else interval / 2)
+    milliseconds = max(1, bound // timedelta(milliseconds=1))
+    return timedelta(milliseconds=number % milliseconds)

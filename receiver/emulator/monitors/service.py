@@ -2,22 +2,22 @@
 
 from collections.abc import Callable, Collection
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Self
 
 from receiver.core.clock import Clock
 from receiver.emulator.activity import Activity
+from receiver.emulator.contracts import JobAccount
 from receiver.emulator.extraction.extractor import Extractor
 from receiver.emulator.failures import CallRefused
 from receiver.emulator.ids import IdSource
-from receiver.emulator.monitors.checks import CheckRunner
-from receiver.emulator.monitors.estimates import credits_per_month
+from receiver.emulator.jobs.engine import JobEvents
+from receiver.emulator.monitors.checks import CheckContext, credits_of_check
 from receiver.emulator.monitors.findings import ChangeJudge
-from receiver.emulator.monitors.ports import CheckAccount, CheckEvents, HitFinder, SiteCrawler
-from receiver.emulator.monitors.recording import CheckRecorder
+from receiver.emulator.monitors.ports import HitFinder, SiteCrawler
 from receiver.emulator.monitors.records import monitor_record
-from receiver.emulator.monitors.scheduler import MonitorScheduler
+from receiver.emulator.monitors.scheduler import MonitorScheduler, interval_of
 from receiver.emulator.monitors.table import MonitorRow, MonitorTable
 from receiver.emulator.scrapes import Json, Scraper
 from receiver.emulator.state.database import StateDatabase
@@ -25,6 +25,8 @@ from receiver.emulator.wire.monitors import read_monitor, read_monitor_changes
 from receiver.emulator.wire.plans import MonitorPlan
 from receiver.emulator.wire.policy import RequestPolicy
 from receiver.emulator.working.processes import HeavyWork, InThreads
+
+_MONTH = timedelta(days=30)
 
 
 class MonitorBusy(Exception):
@@ -46,8 +48,8 @@ class Monitors:
         *,
         database: StateDatabase,
         scraper: Scraper,
-        events: CheckEvents,
-        account: CheckAccount,
+        events: JobEvents,
+        account: JobAccount,
         clock: Clock,
         ids: IdSource,
         sites: SiteCrawler | None = None,
@@ -59,7 +61,7 @@ class Monitors:
         policy: RequestPolicy | None = None,
         horizon: Callable[[], datetime] | None = None,
     ) -> None:
-        """`horizon` tells up to which moment the clock is being moved; without it, it only passes.
+        """`horizon` returns up to which moment the clock is being moved; without it, it only passes.
 
         Pages are compared by `work`; without it, in threads.
         """
@@ -68,29 +70,20 @@ class Monitors:
         self._policy = policy or RequestPolicy()
         self._policy_of_kept = replace(self._policy, threat_protection="on", plain_hosts=None)
         self._table = MonitorTable(database)
-        runner = CheckRunner(
-            state=database.patient,
-            recorder=CheckRecorder(database=database, events=events, account=account, clock=clock, ids=ids),
+        context = CheckContext(
+            database=database,
             scraper=scraper,
+            events=events,
+            account=account,
             clock=clock,
             ids=ids,
+            activity=activity or Activity(),
             judge=ChangeJudge(extractor or Extractor()),
             work=work or InThreads(),
             sites=sites,
             searches=searches,
         )
-        self._scheduler = MonitorScheduler(
-            database=database,
-            table=self._table,
-            runner=runner,
-            account=account,
-            clock=clock,
-            ids=ids,
-            read=self._plan_of,
-            horizon=horizon,
-            jitter=jitter,
-            activity=activity,
-        )
+        self._scheduler = MonitorScheduler(context, self._plan_of, horizon=horizon or clock.now, jitter=jitter)
 
     async def __aenter__(self) -> Self:
         await self._scheduler.__aenter__()
@@ -138,7 +131,7 @@ class Monitors:
         return await self.get(team, monitor_id)
 
     async def delete(self, team: str, monitor_id: str) -> None:
-        """Delete a monitor. A check that runs goes on to its end."""
+        """Delete a monitor. A check that runs is not stopped."""
         await self._find(team, monitor_id)
         await self._table.delete(monitor_id)
 
@@ -185,5 +178,8 @@ class Monitors:
         )
 
     def _record(self, row: MonitorRow, *, subscriptions: bool = False) -> Json:
-        cost = credits_per_month(self._plan_of(row), self._clock.now())
+        """Return a monitor with what the checks of 30 days cost at most, by the time between the next two."""
+        plan = self._plan_of(row)
+        interval = interval_of(plan.cron, plan.timezone, self._clock.now())
+        cost = credits_of_check(plan) * (-(-_MONTH // interval) if interval else 1)
         return monitor_record(row, credits_per_month=cost, subscriptions=subscriptions)

@@ -9,7 +9,7 @@ from typing import Any
 from receiver.core.text import first_of
 from receiver.emulator.extraction.rules import MAX_LIST
 from receiver.emulator.json_text import to_json
-from receiver.emulator.research.records import ResearchedPage, ResearchResult
+from receiver.emulator.research.table import ResearchedPage, ResearchResult
 from receiver.emulator.wire.research import ResearchPlan
 
 # FOLDED: One result from the data of several pages: the first value counts, lists are put together, nothing is

@@ -1,11 +1,17 @@
 """Runs one extraction or agent: finds pages, scrapes them, and ends when nothing is missing or nothing is left."""
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
+import sqlite3
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from typing_extensions import override
 
 from receiver.emulator.failures import CallRefused, ScrapeFailed
+from receiver.emulator.jobs.engine import JobContext, JobRunner, JobSettler
+from receiver.emulator.jobs.records import JobKind
+from receiver.emulator.jobs.table import add_credits, end_job, note_prepared
 from receiver.emulator.research import table
 from receiver.emulator.research.choosing import (
     FOUND,
@@ -19,26 +25,28 @@ from receiver.emulator.research.choosing import (
     words_of_properties,
 )
 from receiver.emulator.research.outcome import ResearchFindings
-from receiver.emulator.research.records import (
+from receiver.emulator.research.table import (
     CandidatePage,
     NextPage,
-    ResearchContext,
     ResearchedPage,
     ResearchRecord,
+    ResearchResult,
+    ResearchState,
+    ResearchStep,
 )
-from receiver.emulator.research.settling import ResearchSettler
 from receiver.emulator.scrapes import Json, ScrapedPage
 from receiver.emulator.search.engine import SearchEngine
-from receiver.emulator.state.database import StateUnwritable
+from receiver.emulator.state.database import PatientState, StateDatabase, StateUnwritable
+from receiver.emulator.webhooks.table import PreparedDelivery
 from receiver.emulator.wire.research import is_wildcard, wildcard_root
 from receiver.emulator.wire.searches import SearchPlan
 from receiver.requests import prices
-from receiver.runtime.log_lines import event_log
-
-log = event_log(__name__)
 
 MAX_CREDITS_EXCEEDED = "Max credits exceeded"
 """Why an agent fails whose next step would cost too much."""
+TOKENS_PER_CREDIT = 15
+"""Tokens are the older unit of what an extraction costs."""
+_MOST_LEADS = 10
 _HITS = 10
 """How many hits a search gives."""
 _LISTED = 1_000
@@ -47,14 +55,162 @@ _GIVEN_SCORES = GIVEN // 2
 _NO_SEARCH = "The emulator has no web search here: give urls."
 
 
-class ResearchRunner:
-    """Works on a job until it has ended. It may begin in the middle: what is noted is not done again."""
+class ListSite(Protocol):
+    """Lists the URLs of a site."""
+
+    def __call__(self, url: str, *, team: str, limit: int) -> Awaitable[Sequence[str]]:
+        """Return URLs below this one. It raises ScrapeFailed if the address is blocked."""
+
+
+class PageSearch(Protocol):
+    """Searches for pages."""
+
+    def __call__(self, query: str, *, team: str, limit: int) -> Awaitable[Sequence[str]]:
+        """Return the URLs of the hits, the best first. ScrapeFailed if there is no answer in time."""
+
+
+class ResearchSearch(PageSearch):
+    """Finds pages in the index and by a SearXNG server, as the search operation does."""
+
+    def __init__(self, engine: SearchEngine) -> None:
+        self._engine = engine
+
+    @override
+    async def __call__(self, query: str, *, team: str, limit: int) -> Sequence[str]:
+        try:
+            found = await self._engine.search(SearchPlan(query=query, limit=limit))
+        except StateUnwritable:
+            raise
+        except CallRefused as exc:
+            raise ScrapeFailed("SCRAPE_TIMEOUT", str(exc)) from None
+        return [hit.url for hit in found.web]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResearchContext(JobContext):
+    """The parts of the emulator that running extractions and agents use."""
+
+    list_site: ListSite
+    search: PageSearch | None
+    """Finds pages by words; None if nothing can."""
+    width: int
+    """How many pages of one extraction are scraped at one time."""
+
+
+class ResearchSettler(JobSettler[ResearchRecord]):
+    """Settles the steps and the end of one job. What comes after its end, or twice, changes nothing."""
+
+    def __init__(self, job: ResearchRecord, context: JobContext) -> None:
+        super().__init__(job, context)
+        self._is_agent = job.kind is JobKind.AGENT
+        self._spent = job.credits
+
+    async def prepare(self, pages: Sequence[CandidatePage]) -> None:
+        """Note the pages to begin with."""
+
+        def work(connection: sqlite3.Connection) -> None:
+            table.add_candidates(connection, self._job.seq, pages)
+            note_prepared(connection, self._job.seq)
+
+        await self.write(work)
+
+    async def searched(self, query: str, pages: Sequence[CandidatePage], cost: int) -> None:
+        """Note a search with its hits."""
+        seq = self._job.seq
+        given = {"query": query}
+        event = self._action("search", given, cost) if cost else None
+        step = self._step("search", given, {"urls": [page.url for page in pages]}) if cost else None
+
+        def work(connection: sqlite3.Connection) -> None:
+            if not table.is_running(connection, seq):
+                return
+            table.add_candidates(connection, seq, pages)
+            table.note_searched(connection, seq)
+            if step is not None:
+                table.add_step(connection, seq, step)
+            add_credits(connection, seq, cost)
+            self._context.account.charge_within(connection, self._job.team, cost)
+            self._context.events.keep(connection, event)
+
+        await self.write(work, event)
+
+    async def settle(self, page: NextPage, finding: ResearchedPage, links: Sequence[CandidatePage]) -> None:
+        """Note what became of a page, its cost, the links to follow, and the event of the step."""
+        seq = self._job.seq
+        given = {"url": page.url, "formats": ["json", "markdown"]}
+        event = self._action("scrape", given, finding.credits)
+        leads = {link.url: list(link.leads_to) for link in links if link.leads_to}
+        outcome: Json = {"found": finding.data is not None, "error": finding.error}
+        if leads:
+            outcome["linksToMissing"] = dict(list(leads.items())[:_MOST_LEADS])
+        step = self._step("scrape", given, outcome)
+
+        def work(connection: sqlite3.Connection) -> None:
+            if table.settle_page(connection, seq, page.number, finding):
+                table.add_candidates(connection, seq, links)
+                if step is not None:
+                    table.add_step(connection, seq, step)
+                self._context.account.charge_within(connection, self._job.team, finding.credits)
+                self._context.events.keep(connection, event)
+
+        await self.write(work, event)
+
+    async def complete(self, result: ResearchResult) -> None:
+        """End the job with its result."""
+        await self._end(self._context.state, ResearchState.COMPLETED, result)
+
+    async def fail(self, error: str, result: ResearchResult | None = None) -> None:
+        """End the job, because it cannot go on."""
+        await self._end(self._context.state, ResearchState.FAILED, result, error)
+
+    async def cancel(self) -> bool:
+        """End the job for a caller, who does not wait for room on the disk; False if it has ended before."""
+        return await self._end(self._context.database, ResearchState.CANCELLED)
+
+    async def _end(
+        self,
+        database: StateDatabase | PatientState,
+        state: ResearchState,
+        result: ResearchResult | None = None,
+        error: str | None = None,
+    ) -> bool:
+        seq, now = self._job.seq, self._context.clock.now()
+        packed = None if result is None else table.packed_result(result)
+        told: list[PreparedDelivery | None] = []
+
+        def work(connection: sqlite3.Connection) -> bool:
+            if not end_job(connection, seq, state, now, error=error, result=packed):
+                return False
+            table.forget_pages(connection, seq)
+            data = _data(table.job_by_seq(connection, seq))
+            told[:] = [self.event(state, success=state is ResearchState.COMPLETED, data=data, error=error)]
+            self._context.events.keep(connection, *told)
+            return True
+
+        done = await database.run(work)
+        self._context.events.wake(*told)
+        return done
+
+    def _action(self, name: str, given: Json, cost: int) -> PreparedDelivery | None:
+        """Return the event of a step, which only agents have."""
+        self._spent += cost
+        if not self._is_agent:
+            return None
+        return self.event("action", data=[{"creditsUsed": self._spent, "action": name, "input": given}])
+
+    def _step(self, action: str, given: Json, outcome: Json) -> ResearchStep | None:
+        """Return the step for the trace, which only agents have."""
+        return ResearchStep(self._context.clock.now(), action, given, outcome) if self._is_agent else None
+
+
+class ResearchRunner(JobRunner):
+    """Works on an extraction or an agent."""
 
     def __init__(self, job: ResearchRecord, context: ResearchContext) -> None:
         self.job = job
         self._plan = job.plan
         self._context = context
-        self._state = context.database.patient
+        self._state = context.state
         self._settler = ResearchSettler(job, context)
         self._names = names_in_schema(job.plan.schema)
         self._words = wanted_words(job.plan.prompt, self._names)
@@ -63,17 +219,16 @@ class ResearchRunner:
         self._searched = job.searched
         self._notes: list[str] = []
 
+    @override
     async def run(self) -> None:
-        """Return when the job has ended. A fault of the emulator fails the job."""
-        try:
-            if not self.job.prepared:
-                await self._prepare()
-            stopped_by = await (self._work_as_agent() if self._plan.kind == "agent" else self._scrape_all())
-            await self._end(stopped_by)
-        except Exception:
-            fault = self._context.ids.new()
-            log.exception("job_crashed", extra={"job_id": self.job.id, "fault": fault})
-            await self._settler.fail(f"The job ended by a fault of the emulator; its log has it as {fault}")
+        if not self.job.prepared:
+            await self._prepare()
+        stopped_by = await (self._work_as_agent() if self.job.kind is JobKind.AGENT else self._scrape_all())
+        await self._end(stopped_by)
+
+    @override
+    async def fail(self, error: str) -> None:
+        await self._settler.fail(error)
 
     async def _prepare(self) -> None:
         """Note the pages to begin with."""
@@ -99,7 +254,7 @@ class ResearchRunner:
     async def _search(self) -> None:
         """Search for pages once, which is a step of an agent."""
         self._searched = True
-        query = _query(self._plan.prompt, self._names)
+        query = " ".join((self._plan.prompt or " ".join(self._names)).split())[:500]
         search = self._context.search
         if search is None:
             if not self._plan.urls:
@@ -167,10 +322,10 @@ class ResearchRunner:
             left = most - table.count_settled(connection, seq)
             return table.next_pages(connection, seq, min(count, left)) if left > 0 else []
 
-        return await self._context.database.patient.run(work)
+        return await self._state.run(work)
 
     async def _findings(self) -> ResearchFindings:
-        pages = await self._context.database.patient.run(lambda c: table.findings(c, self.job.seq))
+        pages = await self._state.run(lambda c: table.findings(c, self.job.seq))
         return ResearchFindings(self._plan, pages)
 
     async def _step(self, page: NextPage) -> None:
@@ -178,9 +333,7 @@ class ResearchRunner:
         links: Sequence[CandidatePage] = ()
         try:
             plan = replace(self._plan.scrape, url=page.url, parsers=self._parsers())
-            scraped = await self._state.until_written(
-                lambda: self._context.scraper.scrape(plan, history_team=self.job.team)
-            )
+            scraped = await self._context.scrape(plan, self.job.team)
         except ScrapeFailed as exc:
             finding = ResearchedPage(page.url, error=str(exc), credits=exc.credits)
         else:
@@ -191,7 +344,7 @@ class ResearchRunner:
         await self._settler.settle(page, finding, links)
 
     def _parsers(self) -> tuple[Json, ...]:
-        """Return how files are read: of a PDF, whose pages cost a credit each, only what can be paid."""
+        """Return how files are read: a PDF, whose pages cost a credit each, only as far as it can be paid."""
         parsers, most = self._plan.scrape.parsers, self._plan.max_credits
         if most is None:
             return parsers
@@ -234,23 +387,23 @@ def _finding(page: NextPage, scraped: ScrapedPage) -> ResearchedPage:
     return ResearchedPage(page.url, data, scraped.warning, credits=scraped.credits)
 
 
-def _query(prompt: str | None, names: list[str]) -> str:
-    return " ".join((prompt or " ".join(names)).split())[:500]
-
-
-# FOLDED: The search of extractions and agents: what the search operation finds in the web.
-class ResearchSearch:
-    """Finds pages in the index and by a SearXNG server, as the search operation does: a PageSearch."""
-
-    def __init__(self, engine: SearchEngine) -> None:
-        self._engine = engine
-
-    async def __call__(self, query: str, *, team: str, limit: int) -> Sequence[str]:
-        """Return the URLs of the hits, the best first. ScrapeFailed if there is no answer in time."""
-        try:
-            found = await self._engine.search(SearchPlan(query=query, limit=limit))
-        except StateUnwritable:
-            raise
-        except CallRefused as exc:
-            raise ScrapeFailed("SCRAPE_TIMEOUT", str(exc)) from None
-        return [hit.url for hit in found.web]
+def _data(job: ResearchRecord) -> list[Json]:
+    """Return the data of the last event of a job."""
+    if job.kind is JobKind.AGENT:
+        found = {"data": job.result.data} if job.state is ResearchState.COMPLETED else {}
+        return [{"creditsUsed": job.credits, **found}]
+    if job.state is not ResearchState.COMPLETED:
+        return []
+    result: Json = {
+        "success": True,
+        "data": job.result.data,
+        "extractId": job.id,
+        "totalUrlsScraped": job.completed,
+        "tokensBilled": job.credits * TOKENS_PER_CREDIT,
+        "creditsBilled": job.credits,
+    }
+    if job.plan.show_sources:
+        result["sources"] = job.result.sources
+    if job.result.warning is not None:
+        result["warning"] = job.result.warning
+    return [result]
