@@ -1,4 +1,4 @@
-"""What runs now: so that a test can let time pass only when nothing is left to do."""
+"""What runs now, for those who let time pass only when nothing is left to do."""
 
 import asyncio
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from receiver.core.clock import Clock
 
 
 class Activity:
-    """Counts the work that goes on without waiting for the emulator's clock."""
+    """Counts the work that does not wait for the emulator's clock."""
 
     def __init__(self) -> None:
         self._running = 0
@@ -64,7 +64,7 @@ class Rest:
             self.end()
 
     def end(self) -> None:
-        """End the pause now. The work counts as running from here on, not only when it goes on."""
+        """End the pause now. The work counts as running from here on, before its task continues."""
         self._over.set()
         if self._waits:
             self._waits = False

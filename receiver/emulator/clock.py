@@ -13,6 +13,11 @@ _TURNS = 20
 """Turns of the event loop for what a call wakes, before the next call is made."""
 
 
+def wire_time(moment: datetime) -> str:
+    """Return a moment as answers have it: ISO 8601 in UTC with milliseconds and Z."""
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z"
+
+
 class EmulatorClock:
     """A clock that runs `speed` times as fast as another, and that `advance` moves forward.
 
@@ -21,7 +26,7 @@ class EmulatorClock:
 
     def __init__(self, clock: Clock, speed: float = 1.0) -> None:
         self.after_advance: Callable[[], Awaitable[object]] | None = None
-        """Is awaited when `advance` has moved the clock."""
+        """Awaited when `advance` has moved the clock."""
         self._real = clock
         self._clock = FastClock(clock, speed)
         self._ahead = _NONE
@@ -40,20 +45,20 @@ class EmulatorClock:
         return self.now() - self._real.now()
 
     def be_ahead(self, duration: timedelta) -> None:
-        """Be at least this far ahead of the other clock from now on. It is for a clock without calls."""
+        """Be at least this far ahead of the other clock from now on. No calls may be waiting yet."""
         self._ahead += max(duration - self.ahead, _NONE)
 
     def steady(self) -> datetime:
-        """Return the present moment of the clock that nobody sets. `advance` moves it, too."""
+        """Return the present moment of the steady clock, which is never set. `advance` moves it, too."""
         return self._clock.steady() + self._ahead
 
     def horizon(self) -> datetime:
-        """Return up to which moment the clock is being moved; while it only passes, the present one."""
+        """Return up to which moment the clock is being moved, the present one while time only passes."""
         now = self.now()
         return now if self._destination is None else max(now, self._destination)
 
     def call_later(self, duration: timedelta, callback: Callable[[], None]) -> Timer:
-        """ApiCall `callback` when `duration` has passed on this clock."""
+        """Call `callback` when `duration` has passed on this clock."""
         timer = _EmulatorTimer(callback)
         heapq.heappush(self._timers, (self.steady() + duration, next(self._order), timer))
         if self._timers[0][2] is timer:
@@ -72,9 +77,9 @@ class EmulatorClock:
             timer.cancel()
 
     async def advance(self, duration: timedelta, settled: Callable[[], Awaitable[object]] | None = None) -> None:
-        """Move the clock forward, and make every call that comes due on the way, also calls that these ask for.
+        """Move the clock forward, and make every call that comes due on the way, also those that these ask for.
 
-        After each call `settled` is awaited, which returns when what was woken has nothing left to do but to wait.
+        After each call `settled` is awaited, which returns when what was woken has nothing left to do but wait.
         Without it, what was woken gets some turns of the event loop.
         """
         end, before = self.steady() + duration, self._destination
@@ -99,7 +104,7 @@ class EmulatorClock:
         self._wait_for_first()
 
     def _wait_for_first(self) -> None:
-        """Wait until the first call is due. Calls that were cancelled are forgotten when they come first."""
+        """Wait until the first call is due. Cancelled calls are dropped when they come first."""
         if self._wait is not None:
             self._wait.cancel()
             self._wait = None
@@ -133,9 +138,3 @@ class _EmulatorTimer:
     def fire(self) -> None:
         if self._callback is not None:
             self._callback()
-
-
-# FOLDED: Moments in answers.
-def wire_time(moment: datetime) -> str:
-    """Return a moment as answers have it: ISO 8601 in UTC with milliseconds and Z."""
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z"

@@ -29,13 +29,13 @@ STATUS_OF_CODE = {
 }
 """The HTTP status of each code in the answer to a scrape (the service's public behaviour of August 2026)."""
 RETRY_SECONDS = 5
-"""When to come again if all places are taken. Nobody knows when one will be free."""
+"""When to come again if all places are taken. When one becomes free is not known."""
 
 
 class ScrapeFailed(ReceiverError):
     """A page could not be scraped. The text is for the caller of the API; `code` is the service's code.
 
-    `credits` is what the attempt costs: nothing, except for what was checked before it failed.
+    `credits` is what the attempt costs: nothing but the checks before it failed.
     """
 
     def __init__(self, code: str, text: str, *, credits: int = 0) -> None:  # noqa: A002 - the service's word
@@ -64,7 +64,7 @@ class TooManyAtOnce(ScrapeFailed):
 class CallRefused(ReceiverError):
     """The call is refused with the service's error body: `{success: false, error, code?, details?}`.
 
-    `hints` tells agents, in sentences, what they can do.
+    `hints` are sentences for agents about what they can do.
     """
 
     def __init__(

@@ -24,16 +24,14 @@ from receiver.emulator.browser.assembly import BrowserParts
 from receiver.emulator.browser.media import MediaStore
 from receiver.emulator.content.uploads import PendingUploads
 from receiver.emulator.jobs import table as job_tables
-from receiver.emulator.jobs.crawls import CrawlEngine
-from receiver.emulator.jobs.runner import CrawlContext
+from receiver.emulator.jobs.crawls import CrawlContext, CrawlEngine
 from receiver.emulator.monitors import site_crawls as site_crawl_tables
 from receiver.emulator.monitors import table as monitor_tables
 from receiver.emulator.monitors.service import Monitors
 from receiver.emulator.monitors.site_crawls import QuietCrawler
 from receiver.emulator.parts import EmulatorBase, EmulatorParts
 from receiver.emulator.research import table as research_tables
-from receiver.emulator.research.engine import ResearchEngine
-from receiver.emulator.research.runner import ResearchContext, ResearchSearch
+from receiver.emulator.research.engine import ResearchContext, ResearchEngine, ResearchSearch
 from receiver.emulator.scraping import cache as cache_tables
 from receiver.emulator.scraping import cache as kept_tables
 from receiver.emulator.scraping import history as history_tables

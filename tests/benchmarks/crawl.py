@@ -26,8 +26,7 @@ from receiver.emulator.activity import Activity
 from receiver.emulator.app import Emulator
 from receiver.emulator.contracts import WebhookTarget
 from receiver.emulator.ids import IdSource
-from receiver.emulator.jobs.crawls import CrawlEngine
-from receiver.emulator.jobs.runner import CrawlContext
+from receiver.emulator.jobs.crawls import CrawlContext, CrawlEngine
 from receiver.emulator.jobs.sites import SiteRules
 from receiver.emulator.options import EmulatorOptions
 from receiver.emulator.scrapes import ScrapedPage, ScrapePlan

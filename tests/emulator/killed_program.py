@@ -14,8 +14,7 @@ from receiver.emulator.account.account import SCHEMA as CREDIT_SCHEMA
 from receiver.emulator.account.account import CreditLedger, TeamSlots
 from receiver.emulator.contracts import WebhookTarget
 from receiver.emulator.ids import IdSource
-from receiver.emulator.jobs.crawls import CrawlEngine
-from receiver.emulator.jobs.runner import CrawlContext
+from receiver.emulator.jobs.crawls import CrawlContext, CrawlEngine
 from receiver.emulator.jobs.sites import SiteRules
 from receiver.emulator.monitors import table as monitor_tables
 from receiver.emulator.monitors.service import Monitors
@@ -23,7 +22,7 @@ from receiver.emulator.monitors.site_crawls import QuietCrawler
 from receiver.emulator.state.database import StateDatabase
 from receiver.emulator.webhooks.outbox import Outbox
 from receiver.emulator.wire.plans import CrawlPlan
-from tests.emulator.world import SCHEMAS, SITE, TEAM, MadePage, MadeRules, MadeScraper
+from tests.emulator.world import SCHEMAS, SITE, TEAM, MadePage, MadeRules, MadeScraper, put
 
 PAGES = 400
 CREDITS = 100_000
@@ -106,14 +105,15 @@ async def main(what: str, state: Path, hook: str) -> None:
             monitor = await monitors.create(TEAM, made_monitor(hook))
             _tell(f"{monitor['id']} {(await monitors.run(TEAM, monitor['id']))['id']}")
             await asyncio.Event().wait()
-        engine, outbox = await open_jobs(stack, state)
         if what == "crawl":
+            engine, _ = await open_jobs(stack, state)
             job = await engine.start(CrawlPlan(url=f"{SITE}/0", webhook=target, sitemap="skip"), TEAM)
             _tell(job.id)
             await asyncio.Event().wait()
+        context, outbox = await open_context(stack, state)
         number = 0
         while True:
-            await outbox.put(target, "crawl.page", "job-1", data=[{"number": number}])
+            await put(outbox, context.database, target, "crawl.page", "job-1", data=[{"number": number}])
             _tell(str(number))
             number += 1
 

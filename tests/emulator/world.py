@@ -21,9 +21,8 @@ from receiver.emulator.contracts import JobFaults, WebhookTarget
 from receiver.emulator.failures import ScrapeFailed, TooManyAtOnce
 from receiver.emulator.ids import IdSource, open_ids
 from receiver.emulator.jobs import table as jobs
-from receiver.emulator.jobs.crawls import CrawlEngine
+from receiver.emulator.jobs.crawls import CrawlContext, CrawlEngine
 from receiver.emulator.jobs.records import JobRecord
-from receiver.emulator.jobs.runner import CrawlContext
 from receiver.emulator.jobs.sites import LinkDenial, SiteRules
 from receiver.emulator.json_text import to_json
 from receiver.emulator.monitors import site_crawls
@@ -224,6 +223,10 @@ class World:
         self.clock.advance(timedelta(**units))
         await self.quiet()
 
+    async def put(self, target: WebhookTarget, event_type: str, job_id: str, **more: Any) -> None:
+        """Keep an event for delivery."""
+        await put(self.outbox, self.database, target, event_type, job_id, **more)
+
     async def crawl(self, url: str = f"{SITE}/", *, webhook: bool = False, **options: Any) -> JobRecord:
         """Start a crawl and return it as it is when nothing is left to do now."""
         target = WebhookTarget(HOOK) if webhook else None
@@ -260,6 +263,15 @@ class World:
         )
         answer = await operation.handle(call)
         return replace(answer, body=json.loads(to_json(answer.body)))
+
+
+async def put(
+    outbox: Outbox, database: StateDatabase, target: WebhookTarget, event_type: str, job_id: str, **more: Any
+) -> None:
+    """Keep an event for delivery. When this returns, it survives the end of the process."""
+    prepared = outbox.prepare(target, event_type, job_id, **more)
+    await database.run(lambda connection: outbox.keep(connection, prepared))
+    outbox.wake(prepared)
 
 
 def _found(operations: Sequence[ApiOperation], method: str, path: str) -> tuple[ApiOperation, dict[str, str]]:

@@ -8,8 +8,7 @@ from receiver.emulator.api.calls import Answer, ApiCall, ApiOperation, CallRefus
 from receiver.emulator.api.jobs import job_id, translated_failures
 from receiver.emulator.clock import wire_time
 from receiver.emulator.json_text import to_json
-from receiver.emulator.research.engine import ResearchEngine
-from receiver.emulator.research.runner import MAX_CREDITS_EXCEEDED, TOKENS_PER_CREDIT
+from receiver.emulator.research.engine import MAX_CREDITS_EXCEEDED, TOKENS_PER_CREDIT, ResearchEngine
 from receiver.emulator.research.table import ResearchRecord, ResearchState, ResearchStep
 from receiver.emulator.wire.policy import RequestPolicy
 from receiver.emulator.wire.research import read_agent, read_extract

@@ -17,10 +17,17 @@ from receiver.emulator.clock import wire_time
 from receiver.emulator.failures import CallRefused, ScrapeFailed
 from receiver.emulator.jobs.engine import JobContext, JobRunner
 from receiver.emulator.monitors import table
-from receiver.emulator.monitors.findings import ChangeJudge, PageFinding, compare_page, failed_page, hit_finding
-from receiver.emulator.monitors.ports import HitFinder, SiteCrawler, SitePage
-from receiver.emulator.monitors.records import NO_PAGES
-from receiver.emulator.monitors.table import MonitorRow, MonitorTable, RememberedPage
+from receiver.emulator.monitors.findings import (
+    ChangeJudge,
+    HitFinder,
+    PageFinding,
+    SiteCrawler,
+    SitePage,
+    compare_page,
+    failed_page,
+    hit_finding,
+)
+from receiver.emulator.monitors.table import NO_PAGES, MonitorRow, MonitorTable, RememberedPage
 from receiver.emulator.scrapes import Json, ScrapedPage, ScrapePlan
 from receiver.emulator.scraping.document import credits_of
 from receiver.emulator.webhooks.table import PreparedDelivery

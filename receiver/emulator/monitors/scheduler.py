@@ -16,8 +16,7 @@ from receiver.core.cron import last_runs, next_run
 from receiver.emulator.jobs.engine import RunningJobs
 from receiver.emulator.monitors import table as monitor_tables
 from receiver.emulator.monitors.checks import CheckContext, CheckRunner, credits_of_check
-from receiver.emulator.monitors.records import new_check, written
-from receiver.emulator.monitors.table import MonitorRow, MonitorTable
+from receiver.emulator.monitors.table import MonitorRow, MonitorTable, new_check, written
 from receiver.emulator.scrapes import Json
 from receiver.emulator.state.database import StateUnwritable
 from receiver.emulator.wire.plans import MonitorPlan

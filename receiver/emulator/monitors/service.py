@@ -14,11 +14,9 @@ from receiver.emulator.failures import CallRefused
 from receiver.emulator.ids import IdSource
 from receiver.emulator.jobs.engine import JobEvents
 from receiver.emulator.monitors.checks import CheckContext, credits_of_check
-from receiver.emulator.monitors.findings import ChangeJudge
-from receiver.emulator.monitors.ports import HitFinder, SiteCrawler
-from receiver.emulator.monitors.records import monitor_record
+from receiver.emulator.monitors.findings import ChangeJudge, HitFinder, SiteCrawler
 from receiver.emulator.monitors.scheduler import MonitorScheduler, interval_of
-from receiver.emulator.monitors.table import MonitorRow, MonitorTable
+from receiver.emulator.monitors.table import MonitorRow, MonitorTable, written
 from receiver.emulator.scrapes import Json, Scraper
 from receiver.emulator.state.database import StateDatabase
 from receiver.emulator.wire.monitors import read_monitor, read_monitor_changes
@@ -27,6 +25,7 @@ from receiver.emulator.wire.policy import RequestPolicy
 from receiver.emulator.working.processes import HeavyWork, InThreads
 
 _MONTH = timedelta(days=30)
+"""For what a monitor is estimated to cost: it counts as many checks as fit between the next two."""
 
 
 class MonitorBusy(Exception):
@@ -178,8 +177,27 @@ class Monitors:
         )
 
     def _record(self, row: MonitorRow, *, subscriptions: bool = False) -> Json:
-        """Return a monitor with what the checks of 30 days cost at most, by the time between the next two."""
+        """Return a monitor as answers have it; with `subscriptions`, also the state of each recipient of mails."""
         plan = self._plan_of(row)
         interval = interval_of(plan.cron, plan.timezone, self._clock.now())
-        cost = credits_of_check(plan) * (-(-_MONTH // interval) if interval else 1)
-        return monitor_record(row, credits_per_month=cost, subscriptions=subscriptions)
+        a_month = -(-_MONTH // interval) if interval else 1
+        record = {
+            "id": row.id,
+            **row.body,
+            "status": row.status,
+            "createdAt": written(row.created_at),
+            "updatedAt": written(row.updated_at),
+            "lastRunAt": written(row.last_run_at),
+            "nextRunAt": written(row.next_run_at),
+            "currentCheckId": row.current_check_id,
+            "estimatedCreditsPerMonth": credits_of_check(plan) * a_month,
+            "lastCheckSummary": row.last_summary,
+        }
+        email = (row.body.get("notification") or {}).get("email") or {}
+        if subscriptions and (recipients := list(email.get("recipients") or ())):
+            record["emailRecipientSubscriptions"] = [
+                # The service's SDK takes the sources team, opt_in and legacy, and raises for any other.
+                {"email": one, "status": "pending", "source": "opt_in", "confirmationEmailSent": False}
+                for one in recipients
+            ]
+        return record

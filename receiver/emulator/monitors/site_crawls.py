@@ -10,11 +10,11 @@ from typing_extensions import override
 
 from receiver.emulator.activity import Rest
 from receiver.emulator.failures import ScrapeFailed
+from receiver.emulator.jobs.crawls import CrawlContext
 from receiver.emulator.jobs.records import PageFailed, PageOutcome, PageScraped, WaitingPage
-from receiver.emulator.jobs.runner import CrawlContext
 from receiver.emulator.jobs.sites import NO_LINKS, ChosenLinks, LinkFollower, SiteRules
 from receiver.emulator.jobs.table import FoundLink, choose_new
-from receiver.emulator.monitors.ports import SiteCrawler, SitePage
+from receiver.emulator.monitors.findings import SiteCrawler, SitePage
 from receiver.emulator.scrapes import ScrapedPage
 from receiver.emulator.wire.plans import CrawlPlan
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from receiver.core.clock import Clock
 from receiver.emulator.failures import CallRefused, ScrapeFailed
-from receiver.emulator.monitors.ports import WatchedHit, WatchedSearch
+from receiver.emulator.monitors.findings import WatchedHit, WatchedSearch
 from receiver.emulator.scraping.ports import AddressGuard
 from receiver.emulator.search.finding import CANDIDATES, FoundRow, SearchScope, find_images, find_pages
 from receiver.emulator.search.hits import PageHit, PictureHit, image_hits, load_images, load_pages, page_hits

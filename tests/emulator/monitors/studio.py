@@ -16,7 +16,7 @@ from receiver.emulator.extraction.model import LanguageModel
 from receiver.emulator.failures import ScrapeFailed
 from receiver.emulator.ids import IdSource
 from receiver.emulator.monitors import table
-from receiver.emulator.monitors.ports import SitePage
+from receiver.emulator.monitors.findings import SitePage
 from receiver.emulator.monitors.service import Monitors
 from receiver.emulator.wire.plans import CrawlPlan
 from receiver.emulator.working.processes import HeavyWork

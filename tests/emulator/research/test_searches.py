@@ -14,8 +14,7 @@ from receiver.emulator.failures import ScrapeFailed
 from receiver.emulator.ids import IdSource
 from receiver.emulator.jobs import table as job_tables
 from receiver.emulator.research import table as tables
-from receiver.emulator.research.engine import ResearchEngine
-from receiver.emulator.research.runner import ResearchContext
+from receiver.emulator.research.engine import ResearchContext, ResearchEngine
 from receiver.emulator.research.table import ResearchRecord
 from receiver.emulator.scrapes import Json, ScrapedPage, ScrapePlan
 from receiver.emulator.state.database import StateDatabase
