@@ -27,6 +27,8 @@ from receiver.emulator.jobs import table as job_tables
 from receiver.emulator.jobs.crawls import CrawlContext, CrawlEngine
 from receiver.emulator.monitors import site_crawls as site_crawl_tables
 from receiver.emulator.monitors import table as monitor_tables
+from receiver.emulator.monitors.checks import CheckContext
+from receiver.emulator.monitors.findings import ChangeJudge
 from receiver.emulator.monitors.service import Monitors
 from receiver.emulator.monitors.site_crawls import QuietCrawler
 from receiver.emulator.parts import EmulatorBase, EmulatorParts
@@ -179,22 +181,20 @@ def _finder(base: EmulatorBase, sites: SiteReader, stack: AsyncExitStack) -> Sea
 
 
 def _monitors(base: EmulatorBase, tools: ScrapingTools, finder: SearchEngine, sites: QuietCrawler) -> Monitors:
-    return Monitors(
+    context = CheckContext(
         database=base.state,
         scraper=tools.scraper,
-        work=tools.work,
         events=base.outbox,
         account=base.ledger,
         clock=base.clock,
         ids=base.ids,
+        activity=base.activity,
+        judge=ChangeJudge(tools.scraper.extractor),
+        work=tools.work,
         sites=sites,
         searches=SearchWatcher(finder),
-        extractor=tools.scraper.extractor,
-        jitter=base.options.jitter,
-        activity=base.activity,
-        policy=base.policy,
-        horizon=base.clock.horizon,
     )
+    return Monitors(context, jitter=base.options.jitter, policy=base.policy, horizon=base.clock.horizon)
 
 
 def _research(

@@ -17,6 +17,7 @@ from receiver.emulator.ids import IdSource
 from receiver.emulator.jobs.crawls import CrawlContext, CrawlEngine
 from receiver.emulator.jobs.sites import SiteRules
 from receiver.emulator.monitors import table as monitor_tables
+from receiver.emulator.monitors.checks import CheckContext
 from receiver.emulator.monitors.service import Monitors
 from receiver.emulator.monitors.site_crawls import QuietCrawler
 from receiver.emulator.state.database import StateDatabase
@@ -70,7 +71,7 @@ async def open_jobs(stack: AsyncExitStack, state: Path) -> tuple[CrawlEngine, Ou
 async def open_monitors(stack: AsyncExitStack, state: Path) -> tuple[Monitors, Outbox]:
     """Open monitors over the made site."""
     context, outbox = await open_context(stack, state)
-    monitors = Monitors(
+    checks = CheckContext(
         database=context.database,
         scraper=context.scraper,
         events=outbox,
@@ -79,7 +80,7 @@ async def open_monitors(stack: AsyncExitStack, state: Path) -> tuple[Monitors, O
         ids=context.ids,
         sites=QuietCrawler(context),
     )
-    return await stack.enter_async_context(monitors), outbox
+    return await stack.enter_async_context(Monitors(checks)), outbox
 
 
 def made_monitor(hook: str) -> dict[str, Any]:

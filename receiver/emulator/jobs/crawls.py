@@ -390,15 +390,12 @@ class CrawlEngine(JobEngine[JobRecord]):
         """Start a job. It survives the end of the process from here on, if the state is a file."""
         now = self._context.clock.now()
         job = JobRecord(
-            seq=0,
             id=self._context.ids.new(),
             kind=kind_of(plan),
             team=team,
             plan=plan,
             state=EmulatedJobState.SCRAPING,
-            error=None,
             created_at=now,
-            ended_at=None,
             expires_at=now + LIFETIME,
         )
         urls, limit = ((plan.url,), plan.limit) if isinstance(plan, CrawlPlan) else (plan.urls, _NO_LIMIT)

@@ -110,7 +110,6 @@ class JobContext:
     account: JobAccount
     """Pays, in the transaction that notes a page."""
     clock: Clock
-    """The emulator's time."""
     ids: IdSource
     activity: Activity = field(default_factory=Activity)
     changes: JobChanges = field(default_factory=JobChanges)
@@ -173,11 +172,12 @@ class RunningJobs:
     def __contains__(self, key: str) -> bool:
         return key in self._tasks
 
-    def start(self, key: str, work: Coroutine[Any, Any, None]) -> None:
-        """Run this in a task."""
+    def start(self, key: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run this in a task, and return the task."""
         self._activity.begin()
         task = self._tasks[key] = asyncio.create_task(work)
         task.add_done_callback(lambda done: self._ended(key, done))
+        return task
 
     def stop(self, key: str) -> None:
         """Stop a task where it is, if there is one with this key."""
@@ -286,9 +286,10 @@ class JobEngine(ABC, Generic[Job]):
         def work(connection: sqlite3.Connection) -> None:
             self._forget(connection, table.expire(connection, self.kinds, now), now)
 
-        self._sweep_timer = self._shared.clock.call_later(
-            _SWEEP_EVERY, lambda: self._jobs.start(_SWEEP, self._sweep())
-        )
+        def sweep_again() -> None:
+            self._jobs.start(_SWEEP, self._sweep())
+
+        self._sweep_timer = self._shared.clock.call_later(_SWEEP_EVERY, sweep_again)
         await self._database.patient.run(work)
 
     @abstractmethod

@@ -38,24 +38,21 @@ class EmulatedJobState(StrEnum):
 class StoredJob:
     """A job of any kind as it is now."""
 
-    seq: int
-    """Its number in the database."""
+    seq: int = 0
     id: str
-    """UUID of version 7."""
     kind: JobKind
     team: str
     plan: JobPlan = field(repr=False)
     """What was asked for; a batch's is without its URLs."""
     state: str
-    error: str | None
+    error: str | None = None
     """Why the job as a whole failed."""
     created_at: datetime
-    ended_at: datetime | None
+    ended_at: datetime | None = None
     """When the last page had ended; a cancelled crawl still has pages that end."""
     expires_at: datetime
     """When its results are deleted."""
     credits: int = 0
-    """What it has cost so far."""
     completed: int = 0
     """Pages that were scraped."""
     prepared: bool = False
@@ -71,7 +68,6 @@ class JobRecord(StoredJob):
     found: int = 0
     """Pages that the job has taken up, whatever became of them."""
     failed: int = 0
-    """Pages that were not scraped."""
     blocked: int = 0
     """URLs that robots.txt forbids."""
     origin: str | None = None
@@ -99,14 +95,12 @@ class PageError:
     """A page that a job could not scrape."""
 
     id: str
-    """UUID of the scrape."""
     at: datetime
     url: str
     """The page, as the job found it."""
     code: str
     """The service's code; empty if it gives none."""
     text: str
-    """Why, for people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,11 +121,8 @@ class PageFailed:
     code: str
     """The service's code; empty if it gives none."""
     text: str
-    """Why, for people."""
     by_robots: bool = False
-    """Whether robots.txt forbids it."""
     credits: int = 0
-    """What it costs nevertheless."""
 
 
 PageOutcome = PageScraped | PageFailed

@@ -35,7 +35,6 @@ class LinkDenial:
     """Why a crawl does not take a URL."""
 
     reason: str
-    """For people."""
     by_robots: bool = False
     """Whether the site's robots.txt forbids it; the URL is then listed in `robotsBlocked`."""
     by_paths: bool = False

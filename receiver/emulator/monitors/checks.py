@@ -14,6 +14,7 @@ from typing_extensions import override
 
 from receiver.core.clock import time_limit
 from receiver.emulator.clock import wire_time
+from receiver.emulator.extraction.extractor import Extractor
 from receiver.emulator.failures import CallRefused, ScrapeFailed
 from receiver.emulator.jobs.engine import JobContext, JobRunner
 from receiver.emulator.monitors import table
@@ -32,7 +33,7 @@ from receiver.emulator.scrapes import Json, ScrapedPage, ScrapePlan
 from receiver.emulator.scraping.document import credits_of
 from receiver.emulator.webhooks.table import PreparedDelivery
 from receiver.emulator.wire.plans import MonitorPlan, PagesTarget, PlannedTarget, QueriesTarget, SiteTarget
-from receiver.emulator.working.processes import HeavyWork
+from receiver.emulator.working.processes import HeavyWork, InThreads
 from receiver.requests.prices import SEARCH
 
 STALE_AFTER = timedelta(minutes=60)
@@ -55,9 +56,8 @@ class _CheckFailed(Exception):
 class CheckContext(JobContext):
     """The parts of the emulator that running checks use."""
 
-    judge: ChangeJudge
-    work: HeavyWork
-    """Compares pages."""
+    judge: ChangeJudge = field(default_factory=lambda: ChangeJudge(Extractor()))
+    work: HeavyWork = field(default_factory=InThreads)
     sites: SiteCrawler | None = None
     searches: HitFinder | None = None
 
@@ -74,7 +74,6 @@ class CheckWork:
     summary: dict[str, int] = field(default_factory=lambda: dict(NO_PAGES))
     """How many pages there were, by their status."""
     cost: int = 0
-    """Credits so far."""
     told: set[tuple[str, bool]] = field(default_factory=set)
     """The pages that have had an event: URL, and whether it was an error."""
     done: list[int] = field(default_factory=list)

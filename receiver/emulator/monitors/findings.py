@@ -84,7 +84,6 @@ class WatchedHit:
     url: str
     title: str
     passage: str
-    """What it says about the query."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +93,6 @@ class WatchedSearch:
     hits: tuple[WatchedHit, ...]
     """In the order of the queries."""
     cost: int
-    """Credits."""
 
 
 class HitFinder(Protocol):
@@ -116,15 +114,11 @@ class PageFinding:
     status: str
     """`same`, `new`, `changed`, `removed` or `error`."""
     previous_scrape_id: str | None = None
-    """The scrape it was compared with."""
     current_scrape_id: str | None = None
-    """The scrape of this check."""
     status_code: int | None = None
     """The page's own HTTP status."""
     error: str | None = None
-    """Why it could not be checked."""
     metadata: Json = field(default_factory=dict)
-    """Some of the page's metadata."""
     text: str | None = None
     """The unified diff, if the page changed and its text is compared."""
     tree: Json | None = None
@@ -134,13 +128,10 @@ class PageFinding:
     snapshot: Any = None
     """All values that were extracted."""
     judgment: Json | None = None
-    """The judgment of the change."""
     memory: RememberedPage | None = None
     """What the next check compares with; None leaves what is remembered."""
     cost: int = 0
-    """Credits."""
     is_told: bool = True
-    """Whether it has an event."""
 
     def record(self, page_id: str, target_id: str, created_at: str | None) -> Json:
         """Return the page as the answer to a check shows it."""

@@ -38,7 +38,7 @@ class MonitorScheduler:
 
     A run that is due while a check of the same monitor runs is recorded as skipped_overlap. When the clock is moved
     over several runs, they come one after the other, at most the last MAX_RUNS of them; of those that were due
-    while the emulator was not running, only the last one comes. Checks that were cut short by its end go on.
+    while the emulator was not running, only the last one comes. Checks that were cut short by its end are resumed.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class MonitorScheduler:
         await self._checks.stop_all()
 
     async def _plan_anew(self) -> None:
-        """Let no monitor wait longer than to its next run: the clock may have been ahead before."""
+        """Let no monitor wait past its next run: the clock may have been ahead before."""
         for monitor in await self._table.active():
             following = self._run_after(monitor.id, self._read(monitor), self._started_at)
             due = monitor.next_run_at
@@ -110,13 +110,11 @@ class MonitorScheduler:
                 kept.set_result(None)
             except Exception as exc:
                 kept.set_exception(exc)
-                return
-            finally:
-                kept.cancel()
-            await self._run_each([(monitor, check)])
+            else:
+                await self._run_each([(monitor, check)])
 
         self._current[monitor.id] = check["id"]
-        self._checks.start(monitor.id, run())
+        self._checks.start(monitor.id, run()).add_done_callback(lambda _: kept.cancel())
         await asyncio.shield(kept)  # a caller that goes away stops nothing
         return queued
 

@@ -6,23 +6,14 @@ from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Self
 
-from receiver.core.clock import Clock
-from receiver.emulator.activity import Activity
-from receiver.emulator.contracts import JobAccount
-from receiver.emulator.extraction.extractor import Extractor
 from receiver.emulator.failures import CallRefused
-from receiver.emulator.ids import IdSource
-from receiver.emulator.jobs.engine import JobEvents
 from receiver.emulator.monitors.checks import CheckContext, credits_of_check
-from receiver.emulator.monitors.findings import ChangeJudge, HitFinder, SiteCrawler
 from receiver.emulator.monitors.scheduler import MonitorScheduler, interval_of
 from receiver.emulator.monitors.table import MonitorRow, MonitorTable, written
-from receiver.emulator.scrapes import Json, Scraper
-from receiver.emulator.state.database import StateDatabase
+from receiver.emulator.scrapes import Json
 from receiver.emulator.wire.monitors import read_monitor, read_monitor_changes
 from receiver.emulator.wire.plans import MonitorPlan
 from receiver.emulator.wire.policy import RequestPolicy
-from receiver.emulator.working.processes import HeavyWork, InThreads
 
 _MONTH = timedelta(days=30)
 """For what a monitor is estimated to cost: it counts as many checks as fit between the next two."""
@@ -44,45 +35,20 @@ class Monitors:
 
     def __init__(
         self,
+        context: CheckContext,
         *,
-        database: StateDatabase,
-        scraper: Scraper,
-        events: JobEvents,
-        account: JobAccount,
-        clock: Clock,
-        ids: IdSource,
-        sites: SiteCrawler | None = None,
-        searches: HitFinder | None = None,
-        extractor: Extractor | None = None,
-        work: HeavyWork | None = None,
         jitter: bool = False,
-        activity: Activity | None = None,
         policy: RequestPolicy | None = None,
         horizon: Callable[[], datetime] | None = None,
     ) -> None:
-        """`horizon` returns up to which moment the clock is being moved; without it, it only passes.
-
-        Pages are compared by `work`; without it, in threads.
-        """
-        self._clock = clock
-        self._ids = ids
+        """`horizon` returns up to which moment the clock is being moved; without it, it only passes."""
+        self._clock = context.clock
+        self._ids = context.ids
         self._policy = policy or RequestPolicy()
         self._policy_of_kept = replace(self._policy, threat_protection="on", plain_hosts=None)
-        self._table = MonitorTable(database)
-        context = CheckContext(
-            database=database,
-            scraper=scraper,
-            events=events,
-            account=account,
-            clock=clock,
-            ids=ids,
-            activity=activity or Activity(),
-            judge=ChangeJudge(extractor or Extractor()),
-            work=work or InThreads(),
-            sites=sites,
-            searches=searches,
-        )
-        self._scheduler = MonitorScheduler(context, self._plan_of, horizon=horizon or clock.now, jitter=jitter)
+        self._table = MonitorTable(context.database)
+        horizon = horizon or context.clock.now
+        self._scheduler = MonitorScheduler(context, self._plan_of, horizon=horizon, jitter=jitter)
 
     async def __aenter__(self) -> Self:
         await self._scheduler.__aenter__()

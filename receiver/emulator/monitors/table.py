@@ -92,13 +92,11 @@ class MonitorRow:
     created_at: datetime
     updated_at: datetime
     last_run_at: datetime | None
-    """When its last check began."""
     next_run_at: datetime | None
     """When its next check is due; None while it is paused."""
     current_check_id: str | None
     """The check that is queued or runs."""
     last_summary: Json | None
-    """What its last check counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +105,6 @@ class RememberedPage:
 
     scrape_id: str
     is_removed: bool
-    """Whether it was gone then."""
     markdown: str
     data: Any
     """The values that were extracted; None without an extraction."""

@@ -428,15 +428,12 @@ class ResearchEngine(JobEngine[ResearchRecord]):
         """
         now = self._context.clock.now()
         job = ResearchRecord(
-            seq=0,
             id=self._context.ids.new(),
             kind=kind_of(plan),
             team=team,
             plan=plan,
             state=ResearchState.PROCESSING,
-            error=None,
             created_at=now,
-            ended_at=None,
             expires_at=now + LIFETIME,
             thread_id=(plan.thread_id or self._context.ids.new()) if plan.kind == "agent" else "",
         )

@@ -149,7 +149,6 @@ class ResearchFindings:
     """The findings of a job so far."""
 
     plan: ResearchPlan
-    """What was asked for."""
     pages: Sequence[ResearchedPage]
     """What became of its pages, the most trusted ones first."""
 

@@ -78,7 +78,6 @@ class ResearchRecord(StoredJob):
     plan: ResearchPlan = field(repr=False)
     state: ResearchState
     searched: bool = False
-    """Whether it has searched for pages."""
     result: ResearchResult = field(default_factory=ResearchResult)
     """What it found; empty while it runs."""
     thread_id: str
@@ -108,7 +107,6 @@ class NextPage:
     """The first that was found is 1."""
     url: str
     score: int
-    """How much it promises."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,13 +114,10 @@ class ResearchStep:
     """A step of an agent."""
 
     at: datetime
-    """When it was done."""
     action: str
     """`search` or `scrape`."""
     input: Json
-    """What was searched for, or scraped."""
     outcome: Json
-    """What came of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,13 +126,9 @@ class ResearchedPage:
 
     url: str
     data: Any = None
-    """What was extracted from it."""
     warning: str | None = None
-    """What could not be done there."""
     error: str | None = None
-    """Why it could not be scraped."""
     credits: int = 0
-    """What it cost."""
 
 
 def insert_job(connection: sqlite3.Connection, job: ResearchRecord) -> ResearchRecord:

@@ -179,7 +179,6 @@ class LaneContext:
 
     state: PatientState
     clock: Clock
-    """The emulator's time, for retries."""
     network_clock: Clock
     """Real time, for the time-out of an attempt."""
     schedule: SenderSchedule
@@ -201,7 +200,6 @@ class _Tried:
     """As they are kept; a delivery may have several copies."""
     response: EndpointResponse
     at: datetime
-    """When it ended."""
 
 
 class DeliveryLane:

@@ -48,19 +48,14 @@ class PreparedDelivery:
     url: str
     headers: Mapping[str, str] = field(repr=False)
     type: str
-    """Its event type."""
     job_id: str
     """The job or check that it reports."""
     body: bytes | None = field(repr=False)
     """None if it is never sent."""
     copies: int
-    """How often it is sent."""
     state: str
-    """Where it stands in the schedule."""
     created_at: datetime
-    """When the event happened."""
     due_at: datetime | None
-    """When the first attempt is due."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,9 +67,7 @@ class DueDelivery:
     headers: Mapping[str, str] = field(repr=False)
     body: bytes = field(repr=False)
     copies: int
-    """How often it is sent."""
     state: State
-    """The attempt that is due."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
