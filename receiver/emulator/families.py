@@ -25,7 +25,6 @@ from receiver.emulator.browser.media import MediaStore
 from receiver.emulator.content.uploads import PendingUploads
 from receiver.emulator.jobs import table as job_tables
 from receiver.emulator.jobs.crawls import CrawlContext, CrawlEngine
-from receiver.emulator.monitors import site_crawls as site_crawl_tables
 from receiver.emulator.monitors import table as monitor_tables
 from receiver.emulator.monitors.checks import CheckContext
 from receiver.emulator.monitors.findings import ChangeJudge
@@ -51,7 +50,6 @@ SCHEMAS = (
     history_tables.SCHEMA,
     kept_tables.KEPT_SCHEMA,
     monitor_tables.SCHEMA,
-    site_crawl_tables.SCHEMA,
     research_tables.SCHEMA,
     search_tables.SCHEMA,
     media_tables.SCHEMA,

@@ -25,7 +25,6 @@ from receiver.emulator.jobs.crawls import CrawlContext, CrawlEngine
 from receiver.emulator.jobs.records import JobRecord
 from receiver.emulator.jobs.sites import LinkDenial, SiteRules
 from receiver.emulator.json_text import to_json
-from receiver.emulator.monitors import site_crawls
 from receiver.emulator.scrapes import ScrapedPage, ScrapePlan
 from receiver.emulator.state.database import StateDatabase
 from receiver.emulator.webhooks import table
@@ -36,7 +35,7 @@ from tests.doubles import soon
 
 SITE = "https://site.test"
 HOOK = "http://127.0.0.1:9/webhooks"
-SCHEMAS = (jobs.SCHEMA, site_crawls.SCHEMA, table.SCHEMA)
+SCHEMAS = (jobs.SCHEMA, table.SCHEMA)
 TEAM = "team-1"
 
 

@@ -153,7 +153,8 @@ class PageSettler(JobSettler[JobRecord]):
             elif not account.pay_within(connection, team, outcome.page.credits):
                 raise CreditsUsedUp
             else:
-                table.count_completed(connection, seq, outcome.page.credits, outcome.origin, content)
+                table.count_completed(connection, seq, outcome.page.credits, content)
+                table.move_to(connection, seq, outcome.origin)
             self._context.events.keep(connection, event)
             table.add_blocked(connection, seq, (*blocked, *links.blocked))
             return table.add_links(connection, seq, links.found, page.depth + 1)
@@ -505,4 +506,5 @@ class CrawlEngine(JobEngine[JobRecord]):
 
     @override
     def _forget(self, connection: sqlite3.Connection, expired: list[int], now: datetime) -> None:
-        table.forget_results(connection, expired, now)
+        table.forget_results(connection, expired)
+        table.forget_expired(connection, now)

@@ -17,9 +17,10 @@ JobPlan = CrawlPlan | BatchPlan | ResearchPlan
 
 
 class JobKind(StrEnum):
-    """The kinds of jobs. The value is the family of their events."""
+    """The kinds of stored jobs. The value is the family of their events; a crawl of a monitor has none."""
 
     CRAWL = "crawl"
+    SITE = "site_crawl"
     BATCH = "batch_scrape"
     EXTRACT = "extract"
     AGENT = "agent"
@@ -155,6 +156,7 @@ class JobEnded(ReceiverError):
 
 _PLANS: dict[JobKind, TypeAdapter[Any]] = {
     JobKind.CRAWL: TypeAdapter(CrawlPlan),
+    JobKind.SITE: TypeAdapter(CrawlPlan),
     JobKind.BATCH: TypeAdapter(BatchPlan),
     JobKind.EXTRACT: TypeAdapter(ResearchPlan),
     JobKind.AGENT: TypeAdapter(ResearchPlan),

@@ -2,9 +2,9 @@
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from receiver.core.clock import from_micros, to_micros
 from receiver.emulator.jobs.records import (
@@ -90,7 +90,7 @@ CREATE TABLE IF NOT EXISTS job_documents (
 
 MAX_BLOCKED = 10_000
 """How many URLs a job lists that robots.txt forbids."""
-_MICROS_OF_WEEK = 7 * 24 * 60 * 60 * 1_000_000
+_KEPT = timedelta(days=7)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,33 +216,21 @@ def add_links(connection: sqlite3.Connection, seq: int, links: Iterable[FoundLin
     row = connection.execute("SELECT found, failed, page_limit, state FROM jobs WHERE seq = ?", (seq,)).fetchone()
     if row is None or row["state"] != EmulatedJobState.SCRAPING:
         return 0
-    taken, looked_at = choose_new(links, row, lambda key: take_key(connection, seq, key))
-    connection.executemany(
-        "INSERT INTO job_pages (job, number, url, depth) VALUES (?, ?, ?, ?)",
-        ((seq, number, link.url, depth) for number, link in enumerate(taken, start=row["found"] + 1)),
-    )
-    connection.execute("UPDATE jobs SET found = found + ? WHERE seq = ?", (len(taken), seq))
-    return looked_at
-
-
-def choose_new(
-    links: Iterable[FoundLink], crawl: sqlite3.Row, take: Callable[[str], bool]
-) -> tuple[Sequence[FoundLink], int]:
-    """Return the links for which a crawl has a place and whose keys `take` takes, and how many were looked at.
-
-    `crawl` has the numbers of pages that were `found` and that `failed`, and its `page_limit`. A page that failed
-    has given its place back.
-    """
-    free = crawl["page_limit"] + crawl["failed"] - crawl["found"]
+    free = row["page_limit"] + row["failed"] - row["found"]  # a page that failed has given its place back
     taken: list[FoundLink] = []
     looked_at = 0
     for link in links:
         if len(taken) >= free:
             break
         looked_at += 1
-        if take(link.key):
+        if take_key(connection, seq, link.key):
             taken.append(link)
-    return taken, looked_at
+    connection.executemany(
+        "INSERT INTO job_pages (job, number, url, depth) VALUES (?, ?, ?, ?)",
+        ((seq, number, link.url, depth) for number, link in enumerate(taken, start=row["found"] + 1)),
+    )
+    connection.execute("UPDATE jobs SET found = found + ? WHERE seq = ?", (len(taken), seq))
+    return looked_at
 
 
 def add_blocked(connection: sqlite3.Connection, seq: int, urls: Iterable[str]) -> None:
@@ -275,17 +263,20 @@ def end_page(connection: sqlite3.Connection, seq: int, number: int) -> bool:
     return ended.rowcount == 1
 
 
-def count_completed(
-    connection: sqlite3.Connection, seq: int, cost: int, origin: str | None, document: bytes
-) -> None:
-    """Count a page that was scraped and keep its document; with an `origin`, the crawl has moved there."""
+def count_completed(connection: sqlite3.Connection, seq: int, cost: int, document: bytes) -> None:
+    """Count a page that was scraped, and keep its document."""
     (position,) = connection.execute(
-        "UPDATE jobs SET completed = completed + 1, credits = credits + ?, origin = coalesce(?, origin)"
-        " WHERE seq = ? RETURNING completed",
-        (cost, origin, seq),
+        "UPDATE jobs SET completed = completed + 1, credits = credits + ? WHERE seq = ? RETURNING completed",
+        (cost, seq),
     ).fetchone()
     row = (seq, position, len(document), pack(document))
     connection.execute("INSERT INTO job_documents VALUES (?, ?, ?, ?)", row)
+
+
+def move_to(connection: sqlite3.Connection, seq: int, origin: str | None) -> None:
+    """Keep where a crawl has moved to; None changes nothing."""
+    if origin is not None:
+        connection.execute("UPDATE jobs SET origin = ? WHERE seq = ?", (origin, seq))
 
 
 def count_failed(connection: sqlite3.Connection, seq: int, number: int, error: PageError | None) -> None:
@@ -392,14 +383,21 @@ def read_documents(
     return ResultsPage(texts, position)
 
 
-def forget_results(connection: sqlite3.Connection, jobs: Sequence[int], now: datetime) -> None:
-    """Delete the pages, documents and errors of jobs.
-
-    A job's own row stays for a week after it has expired, so that its status can say why there is nothing.
-    """
+def forget_results(connection: sqlite3.Connection, jobs: Sequence[int]) -> None:
+    """Delete the pages, documents and errors of jobs."""
     for name in ("job_pages", "job_keys", "job_errors", "job_blocked", "job_documents"):
         connection.executemany(f"DELETE FROM {name} WHERE job = ?", ((seq,) for seq in jobs))  # noqa: S608 - constants
+
+
+def forget_expired(connection: sqlite3.Connection, now: datetime) -> None:
+    """Delete crawls and batch scrapes that expired a week ago: until then, their status says so."""
     connection.execute(
         "DELETE FROM jobs WHERE expires_at <= ? AND ended_at IS NOT NULL AND kind IN (?, ?)",
-        (to_micros(now) - _MICROS_OF_WEEK, JobKind.CRAWL, JobKind.BATCH),
+        (to_micros(now - _KEPT), JobKind.CRAWL, JobKind.BATCH),
     )
+
+
+def delete_job(connection: sqlite3.Connection, job_id: str) -> None:
+    """Delete a job with all that it has, if it is there."""
+    rows = connection.execute("DELETE FROM jobs WHERE id = ? RETURNING seq", (job_id,)).fetchall()
+    forget_results(connection, [row[0] for row in rows])

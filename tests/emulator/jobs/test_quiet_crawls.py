@@ -141,5 +141,5 @@ async def test_a_crawl_that_is_forgotten_leaves_nothing() -> None:
 
 
 def count_rows(connection: sqlite3.Connection) -> list[int]:
-    tables = ("site_crawls", "site_crawl_pages", "site_crawl_keys")
+    tables = ("jobs", "job_pages", "job_keys")
     return [connection.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in tables]
