@@ -103,7 +103,7 @@ class PageQueue:
         self._news = asyncio.Event()
 
     def close(self) -> None:
-        """Hand out no more pages."""
+        """Stop handing out pages."""
         self._closed = True
         self.notify()
 
@@ -192,7 +192,7 @@ class PageSettler(JobSettler[JobRecord]):
         return await self.write(work, event)
 
     async def fail(self, error: str) -> None:
-        """End the job, because it cannot go on."""
+        """End the job, because it cannot continue."""
         event, now = self.event("failed", success=False, error=error), self._context.clock.now()
 
         def work(connection: sqlite3.Connection) -> None:
@@ -248,7 +248,7 @@ class CrawlRunner(JobRunner):
         return self._queue.busy
 
     def cancel(self) -> None:
-        """Begin no more pages. Those that have begun end as they would."""
+        """Begin no further pages. Those that have begun end as usual."""
         self._cancelled = True
         self._queue.close()
         self._rest.end()

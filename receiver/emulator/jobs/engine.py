@@ -138,7 +138,7 @@ class JobSettler(Generic[Job]):
     def event(
         self, kind: str, *, success: bool = True, data: list[Any] | None = None, error: str | None = None
     ) -> PreparedDelivery | None:
-        """Return an event of the job for `write`; None if nobody wants it."""
+        """Return an event of the job for `write`; None if it is not wanted."""
         job = self._job
         name = f"{job.kind}.{kind}"
         return self._context.events.prepare(job.plan.webhook, name, job.id, success=success, data=data, error=error)
@@ -158,7 +158,7 @@ class JobRunner(Protocol):
         """Return when the job has ended. What is noted already is not done again."""
 
     async def fail(self, error: str) -> None:
-        """End the job, because it cannot go on."""
+        """End the job, because it cannot continue."""
 
 
 class RunningJobs:

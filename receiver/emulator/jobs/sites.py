@@ -188,8 +188,9 @@ class LinkFollower:
         return replace(self._plan.scrape, url=page.url, nearest=self._rules.nearest(page.url))
 
     def forbids_visit(self, page: WaitingPage) -> PageFailed | None:
-        """Return the failure of a page that robots.txt forbids. Only the page where the crawl begins is checked
-        here: links are checked when they are found.
+        """Return the failure of the page where the crawl begins, if robots.txt forbids it.
+
+        Other pages are checked when their links are found.
         """
         denial = self._rules.denial(page.url) if page.number == _SEED else None
         return _denied(denial) if denial is not None and denial.by_robots else None

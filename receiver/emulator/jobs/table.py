@@ -309,7 +309,7 @@ def complete_job(connection: sqlite3.Connection, seq: int, now: datetime) -> boo
 
 
 def reopen(connection: sqlite3.Connection, seq: int, urls: Sequence[str]) -> bool:
-    """Add pages to a job, which goes on if it was completed; False if it was cancelled or failed."""
+    """Add pages to a job, and resume it if it was completed; False if it was cancelled or failed."""
     reopened = connection.execute(
         "UPDATE jobs SET state = ?, ended_at = NULL WHERE seq = ? AND state IN (?, ?)",
         (EmulatedJobState.SCRAPING, seq, EmulatedJobState.SCRAPING, EmulatedJobState.COMPLETED),

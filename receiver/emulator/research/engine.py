@@ -163,7 +163,7 @@ class ResearchSettler(JobSettler[ResearchRecord]):
         await self._end(self._context.state, ResearchState.COMPLETED, result)
 
     async def fail(self, error: str, result: ResearchResult | None = None) -> None:
-        """End the job, because it cannot go on."""
+        """End the job, because it cannot continue."""
         await self._end(self._context.state, ResearchState.FAILED, result, error)
 
     async def cancel(self) -> bool:

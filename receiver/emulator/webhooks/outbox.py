@@ -345,7 +345,7 @@ class DeliveryLane:
         except ConfigurationError as exc:
             return SendResult(None, "no connection", None, 0.0, str(exc))
         except Exception as exc:
-            # A header that no library can write, say: the other deliveries go on.
+            # For example a header that no library can write: the other deliveries are not affected.
             log.exception("webhook_crashed", extra={"url": self._address})
             return SendResult(None, "not sent", None, 0.0, f"{type(exc).__name__}: it could not be sent")
 
