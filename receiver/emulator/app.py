@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from receiver.core.clock import Clock, SystemClock
 from receiver.emulator.account import account, keys
 from receiver.emulator.account import feedback as feedback_tables
-from receiver.emulator.account.account import CreditLedger, RateLimits, pages_at_once
+from receiver.emulator.account.account import CreditLedger, RateLimits, TeamSlots, pages_at_once
 from receiver.emulator.account.feedback import FeedbackBook
 from receiver.emulator.account.keys import ApiKeys, IdempotencyKeys
 from receiver.emulator.account.threats import ThreatGuard
@@ -45,17 +45,17 @@ from receiver.emulator.contracts import PublicAddress
 from receiver.emulator.extraction.model import LanguageModel
 from receiver.emulator.fetching.fetcher import Fetcher
 from receiver.emulator.ids import IdSource, open_ids
-from receiver.emulator.jobs import engine as job_tables
-from receiver.emulator.jobs.engine import JobEngine
-from receiver.emulator.jobs.quiet_crawl import QuietCrawler
+from receiver.emulator.jobs import table as job_tables
+from receiver.emulator.jobs.crawls import CrawlContext, CrawlEngine
 from receiver.emulator.jobs.sites import site_opener
 from receiver.emulator.monitors import table as monitor_tables
+from receiver.emulator.monitors.checks import CheckContext
+from receiver.emulator.monitors.findings import ChangeJudge
 from receiver.emulator.monitors.service import Monitors
+from receiver.emulator.monitors.site_crawls import QuietCrawler
 from receiver.emulator.options import EmulatorOptions
-from receiver.emulator.research import engine as research_tables
-from receiver.emulator.research.engine import ResearchEngine
-from receiver.emulator.research.records import ResearchContext
-from receiver.emulator.research.runner import ResearchSearch
+from receiver.emulator.research import table as research_tables
+from receiver.emulator.research.engine import ResearchContext, ResearchEngine, ResearchSearch
 from receiver.emulator.scraping import cache, history
 from receiver.emulator.scraping.cache import KeptScrapes
 from receiver.emulator.scraping.history import KnownUrls
@@ -103,7 +103,7 @@ class EmulatorParts:
     sites: SiteReader
     search: SearchEngine
     map: MapOperations
-    jobs: JobEngine
+    jobs: CrawlEngine
     monitors: Monitors
     research: ResearchEngine
 
@@ -233,51 +233,47 @@ async def open_parts(
             note=feedback.note,
             policy=policy,
         )
-        open_site = site_opener(fetcher)
-        jobs = await stack.enter_async_context(
-            JobEngine(
-                state,
-                scraper=scraper,
-                outbox=outbox,
-                account=ledger,
-                clock=clock,
-                ids=ids,
-                open_site=open_site,
-                max_concurrency=width,
-                activity=activity,
-                faults=faults,
-            )
+        crawls = CrawlContext(
+            database=state,
+            scraper=scraper,
+            events=outbox,
+            account=ledger,
+            clock=clock,
+            ids=ids,
+            activity=activity,
+            open_site=site_opener(fetcher),
+            slots=TeamSlots(width),
+        )
+        jobs = await stack.enter_async_context(CrawlEngine(crawls, faults))
+        checks = CheckContext(
+            database=state,
+            scraper=scraper,
+            events=outbox,
+            account=ledger,
+            clock=clock,
+            ids=ids,
+            activity=activity,
+            judge=ChangeJudge(scraper.extractor),
+            work=work,
+            sites=QuietCrawler(crawls),
+            searches=SearchWatcher(search),
         )
         monitors = await stack.enter_async_context(
-            Monitors(
-                database=state,
-                scraper=scraper,
-                work=work,
-                events=outbox,
-                account=ledger,
-                clock=clock,
-                ids=ids,
-                sites=QuietCrawler(state, scraper, open_site, clock=clock, activity=activity),
-                searches=SearchWatcher(search),
-                extractor=scraper.extractor,
-                jitter=options.jitter,
-                activity=activity,
-                policy=policy,
-                horizon=clock.horizon,
-            )
+            Monitors(checks, jitter=options.jitter, policy=policy, horizon=clock.horizon)
         )
         context = ResearchContext(
             database=state,
             scraper=scraper,
-            outbox=outbox,
+            events=outbox,
             account=ledger,
             clock=clock,
             ids=ids,
+            activity=activity,
             list_site=site_map.urls_of_site,
             search=ResearchSearch(search),
             width=width,
         )
-        research = await stack.enter_async_context(ResearchEngine(context, activity))
+        research = await stack.enter_async_context(ResearchEngine(context))
         yield EmulatorParts(
             options=options,
             clock=clock,

@@ -66,6 +66,9 @@ class Account(Protocol):
 class JobAccount(Protocol):
     """The credits of a team, taken off together with what they pay for."""
 
+    async def remaining(self, team: str) -> int:
+        """Return the credits that are left."""
+
     def charge_within(self, connection: sqlite3.Connection, team: str, amount: int) -> None:
         """Take an amount of credits off, never below 0, as a part of a transaction of the state."""
 

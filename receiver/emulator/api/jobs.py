@@ -16,8 +16,8 @@ from receiver.emulator.account.keys import ApiKeys
 from receiver.emulator.api.calls import Answer, ApiCall, ApiOperation, Json, OperationFamily, is_foreign_page
 from receiver.emulator.clock import wire_time
 from receiver.emulator.failures import CallRefused
-from receiver.emulator.jobs.context import JobWatch
-from receiver.emulator.jobs.engine import JobEngine
+from receiver.emulator.jobs.crawls import CrawlEngine
+from receiver.emulator.jobs.engine import JobWatch
 from receiver.emulator.jobs.prompts import options_of_prompt
 from receiver.emulator.jobs.records import (
     EmulatedJobState,
@@ -51,7 +51,7 @@ _NO_RULE = (
 class JobOperations(OperationFamily):
     """Starts crawls and batch scrapes, and answers for them by their ids, whatever their kind."""
 
-    def __init__(self, engine: JobEngine, policy: RequestPolicy) -> None:
+    def __init__(self, engine: CrawlEngine, policy: RequestPolicy) -> None:
         self._engine = engine
         self._policy = policy
 
@@ -274,7 +274,7 @@ MAX_CATCHUP_BYTES = 256 * 1024
 class JobSockets:
     """Serves watchers of crawls and batch scrapes. A path finds a job by its id, whatever its kind."""
 
-    def __init__(self, engine: JobEngine, keys: ApiKeys) -> None:
+    def __init__(self, engine: CrawlEngine, keys: ApiKeys) -> None:
         self._engine = engine
         self._keys = keys
 

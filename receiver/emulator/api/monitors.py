@@ -6,8 +6,8 @@ from typing_extensions import override
 
 from receiver.emulator.api.calls import Answer, ApiCall, ApiOperation, OperationFamily
 from receiver.emulator.failures import CallRefused
-from receiver.emulator.monitors.records import CHECK_STATUSES, PAGE_STATUSES
 from receiver.emulator.monitors.service import MonitorBusy, Monitors
+from receiver.emulator.monitors.table import CHECK_STATUSES, PAGE_STATUSES
 from receiver.emulator.scrapes import Json
 
 _LIMIT, _MOST = 25, 100

@@ -11,10 +11,8 @@ from receiver.emulator.api.jobs import job_id, translated_failures
 from receiver.emulator.clock import wire_time
 from receiver.emulator.failures import CallRefused
 from receiver.emulator.json_text import to_json
-from receiver.emulator.research.engine import ResearchEngine
-from receiver.emulator.research.records import ResearchRecord, ResearchState, ResearchStep
-from receiver.emulator.research.runner import MAX_CREDITS_EXCEEDED
-from receiver.emulator.research.settling import TOKENS_PER_CREDIT
+from receiver.emulator.research.engine import MAX_CREDITS_EXCEEDED, TOKENS_PER_CREDIT, ResearchEngine
+from receiver.emulator.research.table import ResearchRecord, ResearchState, ResearchStep
 from receiver.emulator.wire.bodies import RequestPolicy
 from receiver.emulator.wire.research import read_agent, read_extract
 
