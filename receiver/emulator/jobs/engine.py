@@ -287,6 +287,7 @@ class JobEngine(ABC, Generic[Job]):
             self._forget(connection, table.expire(connection, self.kinds, now), now)
 
         def sweep_again() -> None:
+            self._jobs.stop(_SWEEP)  # the last one, if it still waits for room on the disk
             self._jobs.start(_SWEEP, self._sweep())
 
         self._sweep_timer = self._shared.clock.call_later(_SWEEP_EVERY, sweep_again)

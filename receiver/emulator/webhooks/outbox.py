@@ -442,13 +442,13 @@ class Outbox:
         """
         if target is None or not wants(target.events, event_type):
             return None
-        treatment, host = self.treatments.choose(event_type), urlsplit(target.url).hostname or ""
+        treatment = self.treatments.choose(event_type)
         now = self._clock.now()
         delivery_id = self._ids.new_delivery()
         state: str = State.ATTEMPT
         if treatment.copies < 1:
             state = table.LOST
-        elif not self._to_private and (is_private(host) or is_loopback(host)):
+        elif not self._to_private and _is_inside(target.url):
             state = table.SKIPPED
         sent = state == State.ATTEMPT
         body = build_body(
@@ -509,3 +509,8 @@ class Outbox:
             task = asyncio.create_task(self._lanes.pop(url).close())
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
+
+
+def _is_inside(url: str) -> bool:
+    host = urlsplit(url).hostname or ""
+    return is_private(host) or is_loopback(host)

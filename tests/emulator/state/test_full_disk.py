@@ -7,6 +7,7 @@ import random
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -301,3 +302,25 @@ async def test_each_transaction_of_a_check_is_tried_again(
     assert len(tried) > 10
     assert ends[0] == ends[1]
     assert ends[0][0] == "completed"
+
+
+async def test_a_sweep_that_waits_for_room_is_stopped_with_the_emulator(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk is full for hours, in which more sweeps come due."""
+    run = StateDatabase.run
+
+    async def without_sweeps(state: StateDatabase, work: Any) -> Any:
+        if "_sweep" in getattr(work, "__qualname__", ""):
+            raise StateUnwritable("emulator.db", "database or disk is full")
+        return await run(state, work)
+
+    async with open_world() as world:
+        world.database.pause = 0
+        monkeypatch.setattr(StateDatabase, "run", without_sweeps)
+        for _ in range(3):
+            world.clock.advance(timedelta(hours=1))
+            await turns()
+    await soon(world.activity.over())
+
+    assert crashes(caplog.records) == []
