@@ -62,7 +62,7 @@ def clean(
 
 
 def matches(tree: LexborHTMLParser, selector: str) -> list[LexborNode] | None:
-    """Return the elements that a CSS selector matches; None if it is no selector."""
+    """Return the elements that a CSS selector matches; None if it is not a selector."""
     try:
         return list(tree.css(selector)) if selector.strip() else None
     except SelectolaxError:

@@ -85,7 +85,7 @@ def _content(answer: bytes) -> str:
         message = json.loads(answer)["choices"][0]["message"]
         refusal, content = message.get("refusal"), message.get("content")
     except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
-        raise ModelFailed("the endpoint's answer is no chat completion") from None
+        raise ModelFailed("the endpoint's answer is not a chat completion") from None
     if refusal:
         raise ModelFailed(f"the model refused: {str(refusal)[:200]}")
     if not isinstance(content, str) or not content.strip():

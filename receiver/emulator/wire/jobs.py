@@ -51,7 +51,7 @@ class CrawlPlan(PagesJobPlan, CrawlRules):
     max_discovery_depth: int | None = None
     """The most links from `url` to a page; None for no limit."""
     sitemap: SitemapUse = "include"
-    """`skip` also stands for version 1's ignoreSitemap."""
+    """`skip` is also version 1's ignoreSitemap."""
     ignore_robots_txt: bool = False
     robots_user_agent: str | None = None
     """The agent whose rules in robots.txt count; None for the service's own."""

@@ -76,7 +76,7 @@ class MonitorPlan:
     """By default true if there is a goal."""
     retention_days: int = 30
     notification: Mapping[str, Any] = field(default_factory=dict)
-    """Who else should be notified of checks. It is kept, and nobody is notified."""
+    """Further recipients of news about checks. They are kept, and get nothing here."""
     status: Literal["active", "paused"] = "active"
     """Only a change can pause a monitor."""
     body: Json = field(default_factory=dict, repr=False)

@@ -29,7 +29,7 @@ class ListLevel:
     """The place of each element of an ordered list, by its address in memory."""
 
     def prefix(self, item: LexborNode) -> str:
-        """Return what stands before an item."""
+        """Return the text before an item: its number, or a dash."""
         if only_wraps_list(item):
             return ""
         return self.number(item) if self.ordered else "- "

@@ -26,7 +26,7 @@ from receiver.emulator.content.parsing import TEXT, content_root, number_of, num
 DEEPEST = 40
 """How many elements inside one another may change the text inside them."""
 FEWEST_ADDED = 4_000
-"""Characters that stand before the lines of lists, and in empty headings of tables, in any case."""
+"""Characters for indents of lists and empty headings of tables that every page may have."""
 ADDED_PER_CHARACTER = 4
 """More of them for each character of the page. Only lists and tables that are made for it need more."""
 _STEPS = 200
