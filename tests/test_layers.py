@@ -125,6 +125,11 @@ def test_metrics_are_loaded_only_where_they_are_switched_on() -> None:
     )
 
 
+def test_the_emulator_works_without_the_extra_for_a_browser() -> None:
+    """What drives Chromium is loaded when there is one."""
+    assert_not_loaded(["receiver.emulator.app", "receiver.testing"], lambda name: name.startswith("playwright"))
+
+
 def test_the_client_and_its_requests_are_loaded_when_they_are_asked_for() -> None:
     """They would add a third of a second to every start."""
     late = {"httpx", "receiver.service.client", "receiver.requests", "receiver.service.responses"}

@@ -249,7 +249,7 @@ def _check_emulator() -> str:
         require_emulator()
     except ConfigurationError as exc:
         return f"is not there, and only `receiver emulate` needs it: {exc}"
-    from receiver.emulator.browser.chromium import find_browser
+    from receiver.emulator.browser.executable import find_browser
     from receiver.emulator.options import EmulatorOptions
 
     found = find_browser(EmulatorOptions())

@@ -1,9 +1,10 @@
-"""The emulator's time: another clock, faster if that is asked for, and moved forward by hand."""
+"""The emulator's time: a clock that may run faster and be moved forward, and the work that does not wait for it."""
 
 import asyncio
 import heapq
 import itertools
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 
 from receiver.core.clock import Clock, FastClock, Timer
@@ -21,7 +22,7 @@ class EmulatorClock:
 
     def __init__(self, clock: Clock, speed: float = 1.0) -> None:
         self.after_advance: Callable[[], Awaitable[object]] | None = None
-        """Is awaited when `advance` has moved the clock."""
+        """Awaited when `advance` has moved the clock."""
         self._real = clock
         self._clock = FastClock(clock, speed)
         self._ahead = _NONE
@@ -40,20 +41,20 @@ class EmulatorClock:
         return self.now() - self._real.now()
 
     def be_ahead(self, duration: timedelta) -> None:
-        """Be at least this far ahead of the other clock from now on. It is for a clock without calls."""
+        """Be at least this far ahead of the other clock from now on. Only for a clock without calls."""
         self._ahead += max(duration - self.ahead, _NONE)
 
     def steady(self) -> datetime:
-        """Return the present moment of the clock that nobody sets. `advance` moves it, too."""
+        """Return the present moment of a clock that is never set. `advance` moves it, too."""
         return self._clock.steady() + self._ahead
 
     def horizon(self) -> datetime:
-        """Return up to which moment the clock is being moved; while it only passes, the present one."""
+        """Return the moment to which the clock is being moved, or the present one while time only passes."""
         now = self.now()
         return now if self._destination is None else max(now, self._destination)
 
     def call_later(self, duration: timedelta, callback: Callable[[], None]) -> Timer:
-        """ApiCall `callback` when `duration` has passed on this clock."""
+        """Call `callback` when `duration` has passed on this clock."""
         timer = _EmulatorTimer(callback)
         heapq.heappush(self._timers, (self.steady() + duration, next(self._order), timer))
         if self._timers[0][2] is timer:
@@ -74,7 +75,7 @@ class EmulatorClock:
     async def advance(self, duration: timedelta, settled: Callable[[], Awaitable[object]] | None = None) -> None:
         """Move the clock forward, and make every call that comes due on the way, also calls that these ask for.
 
-        After each call `settled` is awaited, which returns when what was woken has nothing left to do but to wait.
+        After each call `settled` is awaited: it returns when everything that was woken waits again.
         Without it, what was woken gets some turns of the event loop.
         """
         end, before = self.steady() + duration, self._destination
@@ -135,7 +136,69 @@ class _EmulatorTimer:
             self._callback()
 
 
-# FOLDED: Moments in answers.
 def wire_time(moment: datetime) -> str:
     """Return a moment as answers have it: ISO 8601 in UTC with milliseconds and Z."""
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z"
+
+
+class Activity:
+    """Counts the work that does not wait for the emulator's clock: tests let time pass when there is none left."""
+
+    def __init__(self) -> None:
+        self._running = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    def begin(self) -> None:
+        """Count one more. `end` has to follow."""
+        self._running += 1
+        self._idle.clear()
+
+    def end(self) -> None:
+        """Count one less."""
+        self._running -= 1
+        if not self._running:
+            self._idle.set()
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Count one more for as long as the block lasts."""
+        self.begin()
+        try:
+            yield
+        finally:
+            self.end()
+
+    async def over(self) -> None:
+        """Return when all that is left waits for the emulator's clock or for a call."""
+        while self._running:
+            await self._idle.wait()
+
+
+class Rest:
+    """A pause of counted work on the emulator's clock. While it lasts, the work does not count as running."""
+
+    def __init__(self, activity: Activity) -> None:
+        self._activity = activity
+        self._over = asyncio.Event()
+        self._waits = False
+
+    async def wait(self, clock: Clock, duration: timedelta) -> None:
+        """Return when `duration` has passed on the clock, or `end` was called."""
+        if self._over.is_set():
+            return
+        self._activity.end()
+        self._waits = True
+        timer = clock.call_later(duration, self.end)
+        try:
+            await self._over.wait()
+        finally:
+            timer.cancel()
+            self.end()
+
+    def end(self) -> None:
+        """End the pause now. The work counts as running from here on, even before its task runs again."""
+        self._over.set()
+        if self._waits:
+            self._waits = False
+            self._activity.begin()

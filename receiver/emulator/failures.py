@@ -29,7 +29,7 @@ STATUS_OF_CODE = {
 }
 """The HTTP status of each code in the answer to a scrape (the service's public behaviour of August 2026)."""
 RETRY_SECONDS = 5
-"""When to come again if all places are taken. Nobody knows when one will be free."""
+"""When to come again if all places are taken: a guess, as no one knows when a place will be free."""
 
 
 class ScrapeFailed(ReceiverError):
@@ -50,7 +50,7 @@ class ScrapeFailed(ReceiverError):
 
 
 class TooManyAtOnce(ScrapeFailed):
-    """The plan's limit of pages at one time left no place, for as long as the scrape could wait."""
+    """The plan's limit of pages at one time left no place for as long as the scrape could wait."""
 
     def __init__(self, most: int) -> None:
         text = f"Concurrency limit exceeded: the plan has {most} pages at one time. Retry after {RETRY_SECONDS}s"
@@ -64,7 +64,7 @@ class TooManyAtOnce(ScrapeFailed):
 class CallRefused(ReceiverError):
     """The call is refused with the service's error body: `{success: false, error, code?, details?}`.
 
-    `hints` tells agents, in sentences, what they can do.
+    `hints` are sentences for agents: what they can do.
     """
 
     def __init__(

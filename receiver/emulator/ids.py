@@ -30,14 +30,13 @@ class IdSource:
 async def open_ids(state: StateDatabase, clock: Clock, seed: int | None) -> IdSource:
     """Return a source of ids that a state does not have yet.
 
-    With a seed, the ids of each start are reproducible, and those of the next start are others.
+    With a seed, the ids are reproducible, and differ from start to start.
     """
-    starts = 0 if seed is None else await state.run(_count_start)
-    return IdSource(clock, None if seed is None else seed + (starts << 64))
 
+    def count_start(connection: sqlite3.Connection) -> int:
+        # A number that no reset of the tables takes away: https://www.sqlite.org/pragma.html#pragma_user_version
+        starts = int(connection.execute("PRAGMA user_version").fetchone()[0])
+        connection.execute(f"PRAGMA user_version = {starts + 1}")
+        return starts
 
-def _count_start(connection: sqlite3.Connection) -> int:
-    # A number that no reset of the tables takes away: https://www.sqlite.org/pragma.html#pragma_user_version
-    starts = int(connection.execute("PRAGMA user_version").fetchone()[0])
-    connection.execute(f"PRAGMA user_version = {starts + 1}")
-    return starts
+    return IdSource(clock, None if seed is None else seed + (await state.run(count_start) << 64))

@@ -8,13 +8,13 @@ from typing import Any
 import msgspec
 
 LARGE = 500_000
-"""Characters of a value that is written piece by piece."""
+"""Characters; a larger value is written piece by piece."""
 _PIECE = 1_000_000
-"""Characters of a text that are written at one time: nothing else runs meanwhile."""
+"""Characters of a text that are written in one step, in which nothing else runs."""
 _DEPTH = 3
 """Levels of a large value that are written piece by piece."""
 _OF_ONE = 64
-"""Characters that a value inside of the lowest of these levels counts."""
+"""Characters that a value below these levels is taken for."""
 
 
 _Write = Callable[[Any], Iterator[bytes]]
@@ -26,12 +26,12 @@ def to_json(value: Any) -> bytes:
 
 
 async def to_json_beside(value: Any) -> bytes:
-    """Return what `to_json` does. The event loop goes on while a large value is written."""
+    """Do as `to_json`, but in a thread if the value is large."""
     return _whole(value) if _weight(value) <= LARGE else await asyncio.to_thread(to_json, value)
 
 
 def _weight(value: Any, depth: int = _DEPTH) -> int:
-    """Return about how many characters a value has, until it is clear that it is large."""
+    """Return about how many characters a value has; counting stops once it is LARGE."""
     if isinstance(value, str):
         return len(value)
     if not isinstance(value, dict | list):

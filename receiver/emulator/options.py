@@ -1,4 +1,4 @@
-"""What can be chosen when an emulator is made, by the command line or by a test."""
+"""The options of an emulator, from the command line or from a test."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,12 +12,12 @@ SiteSource = Path | Mapping[str, str | bytes]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmulatorOptions:
-    """Everything has a safe default: given sites and loopback only, no internet, state in memory."""
+    """The defaults are safe: given sites and loopback only, no internet, state in memory."""
 
     sites: Mapping[str, SiteSource] = field(default_factory=dict)
-    """Origin such as `https://docs.acme.test` to what is served there, without any network."""
+    """By origin, such as `https://docs.acme.test`: what is served there, without any network."""
     bundled_site: bool = True
-    """Whether the small site of the package is there, too."""
+    """Whether the small site of the package is served, too."""
     allow_internet: bool = False
     """Whether other hosts than the given sites and loopback are fetched."""
     allow_private: bool = False
@@ -33,7 +33,7 @@ class EmulatorOptions:
     open_access: bool = False
     """Whether calls without a key pass."""
     credits: int = 100_000
-    """What an account has at the start."""
+    """Credits of an account at the start."""
     plan: Literal["free", "hobby", "standard", "growth"] | None = None
     """The preset of rate and concurrency limits; None limits no calls."""
     threat_protection: Literal["off", "on", "mandatory"] = "off"
@@ -45,15 +45,13 @@ class EmulatorOptions:
     model_url: str | None = None
     """Base URL of an OpenAI-compatible endpoint for extraction and judging; None uses rules."""
     model_key: str | None = field(default=None, repr=False)
-    """The key of that endpoint."""
     model_name: str = "gpt-4o-mini"
-    """The model asked for there."""
     searxng_url: str | None = None
-    """Base URL of a SearXNG server that searches the web; None searches scraped pages and given sites alone."""
+    """Base URL of a SearXNG server that searches the web; None searches only scraped pages and given sites."""
     max_page_bytes: int = 20 * 1024 * 1024
     """The largest page, after its content coding is removed."""
     max_concurrency: int | None = None
-    """The most pages of a team that are scraped at one time; None takes what the plan has, 10 without a plan."""
+    """The most pages of a team that are scraped at one time; None is the number of the plan, 10 without one."""
     browser: bool = True
     """Whether pages are rendered by Chromium where a request needs it, and Chromium is there."""
     chromium: Path | None = None
@@ -63,9 +61,9 @@ class EmulatorOptions:
     browser_pages: int = 4
     """The most pages that Chromium has at one time."""
     browser_memory: int = 2 * 1024 * 1024 * 1024
-    """Bytes that Chromium may have; a page that takes more is ended."""
+    """Bytes that Chromium may use; a page that takes more is ended."""
     page_delay: timedelta = timedelta(0)
-    """Real time that each page of a given site takes at least, also one from the cache."""
+    """Real time that each page of a given site takes at least, even from the cache."""
     jitter: bool = False
     """Whether monitors start up to some minutes after their minute, as the service does."""
     speed: float = 1.0

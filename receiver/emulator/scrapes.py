@@ -1,4 +1,4 @@
-"""One scrape, in the words of the emulator: what was asked for, what was fetched, and what came out."""
+"""One scrape: its plan, the page as it was fetched or rendered, and the result."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -13,17 +13,17 @@ class ScrapePlan:
     """What a scrape has to do, with every default filled in. It is the same for both versions of the API."""
 
     url: str
-    """Absolute URL as asked for, with a scheme, otherwise as it was written."""
+    """Absolute URL as it was requested, with a scheme."""
     version: Literal[1, 2] = 2
-    """The version of the API: it decides about names in the answer, not about the work."""
+    """Decides about names in the answer, not about the work."""
     formats: tuple[Json, ...] = ({"type": "markdown"},)
     """Objects with wire names and their `type`. Version 1's jsonOptions and changeTrackingOptions are inside."""
     only_main_content: bool = True
     """Whether headers, navigation, footers and the like are left out."""
     only_clean_content: bool = False
-    """Read as `only_main_content`, with a warning: the service asks a model here."""
+    """Treated as `only_main_content`, with a warning: the service asks a model here."""
     nearest: int = 2
-    """How near to this machine the page may be, within what the options allow: a NetworkZone, 2 is this machine."""
+    """The NetworkZone in which the page may be, within what the options allow; 2 is this machine."""
     include_tags: tuple[str, ...] = ()
     """CSS selectors of what is kept; without any, everything."""
     exclude_tags: tuple[str, ...] = ()
@@ -33,7 +33,7 @@ class ScrapePlan:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     """HTTP headers of the page request, in place of ours."""
     mobile: bool = False
-    """Whether the page is asked for as by a phone."""
+    """Whether the page is requested as by a phone."""
     block_ads: bool = True
     """Nothing here loads advertisements."""
     skip_tls_verification: bool = False
@@ -67,7 +67,7 @@ class ScrapePlan:
     threat_protection: Json | None = None
     """The policy of the request, with wire names."""
     diff_as_text: bool = False
-    """Whether `changeTracking.diff` is a text, as version 1 documents it, not an object."""
+    """Whether `changeTracking.diff` is a text, as version 1 documents it, instead of an object."""
     without_effect: tuple[str, ...] = ()
     """Wire names of options that the caller set and that change nothing here; the answer's warning names them."""
 
@@ -75,7 +75,7 @@ class ScrapePlan:
     """Whether the reader of the page also makes what a search index needs."""
 
     def format(self, name: str) -> Json | None:
-        """Return the options of a format; None if it was not asked for."""
+        """Return the options of a format; None if the plan does not have it."""
         return next((one for one in self.formats if one["type"] == name), None)
 
 
@@ -84,11 +84,10 @@ class FetchedPage:
     """What a site answered."""
 
     source_url: str
-    """The URL as asked for."""
+    """The URL as it was requested."""
     url: str
     """The URL after redirects."""
     status: int
-    """HTTP status of the page."""
     content_type: str
     """The Content-Type header as it was sent; empty without one."""
     body: bytes
@@ -104,37 +103,32 @@ class ScrapedPage:
     scrape_id: str
     """UUID of version 7."""
     source_url: str
-    """The URL as asked for."""
+    """The URL as it was requested."""
     url: str
     """The URL after redirects."""
     status: int
-    """HTTP status of the page."""
     document: Json
     """The `data` object of the answer, with the wire names of the plan's version."""
     links: tuple[str, ...]
-    """The absolute links of the cleaned page, whatever formats were asked for: a crawl goes on with them."""
+    """The absolute links of the cleaned page, with any formats: a crawl follows them."""
     credits: int
-    """What the scrape costs."""
     warning: str | None = None
     """For the answer beside `data`."""
 
 
 class Scraper(Protocol):
-    """Scrapes pages. Jobs, monitors and the scrape operation all use this one."""
+    """Scrapes pages, for jobs, monitors and the scrape operation."""
 
     async def scrape(self, plan: ScrapePlan, *, history_team: str = "") -> ScrapedPage:
-        """Return the page, within the plan's time-out. Raises ScrapeFailed, and nothing else for a bad page."""
+        """Return the page within the plan's time-out. A bad page raises ScrapeFailed and nothing else."""
 
 
-# FOLDED: What a browser made of a page: its content after its scripts have run, and what was asked for on the way.
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MediaFile:
     """A picture or a PDF that a browser made."""
 
     content_type: str
-    """Its media type."""
     data: bytes = field(repr=False)
-    """Its bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,13 +136,11 @@ class PageActionResults:
     """What the actions of a scrape have returned, each kind in the order of its actions."""
 
     screenshots: tuple[MediaFile, ...] = ()
-    """Pictures."""
     scrapes: tuple[Json, ...] = ()
     """Objects with `url` and `html`."""
     javascript_returns: tuple[Json, ...] = ()
     """Objects with `type` and `value`."""
     pdfs: tuple[MediaFile, ...] = ()
-    """PDFs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,11 +148,11 @@ class RenderedPage:
     """A page as a browser shows it."""
 
     page: FetchedPage
-    """Its body is the document as it is at the end; for what is no web page, what the site sent."""
+    """Its body is the final document; for anything but a web page, what the site sent."""
     screenshot: MediaFile | None = None
     """For the format `screenshot`."""
     actions: PageActionResults | None = None
-    """None if no actions were asked for."""
+    """None for a plan without actions."""
     timezone: str | None = None
     """The IANA name of the time zone that the page saw."""
     warnings: tuple[str, ...] = ()
@@ -170,11 +162,11 @@ class RenderedPage:
 RenderPage = Callable[[ScrapePlan], Awaitable[RenderedPage]]
 """Renders the plan's page in a browser. It raises ScrapeFailed if that cannot be done."""
 StoreMedia = Callable[[MediaFile, bool], Awaitable[str]]
-"""Keeps a file for a day and returns its URL; if it may not be kept, a URL that has it inside."""
+"""Keeps a file for a day and returns its URL; if it may not be kept, a URL that contains it."""
 
 
 def needs_browser(plan: ScrapePlan) -> bool:
-    """Tell whether a plan asks for something that only a browser can do."""
+    """Return whether a plan asks for something that only a browser can do."""
     return bool(
         plan.actions
         or plan.wait_for

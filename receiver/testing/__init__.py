@@ -6,9 +6,9 @@ Functions work in every test. For the fixtures, write this into the `conftest.py
 
 The fixtures are `receiver_router` and `receiver_resources` (write your own), `receiver_clock`, `receiver_settings`,
 `receiver_app`, `receiver_sender`, `receiver_work_items`, and with the extra `emulator` also `receiver_sites` (write
-your own) and `receiver_emulator`; `pytest --fixtures` explains them. Their older names, without `receiver_`, work
-too. The plugin that runs the test, anyio's or pytest-asyncio, also runs the async fixtures. `open_receiver` and
-`open_sender` are the same as context managers, for any test.
+your own) and `receiver_emulator`; `pytest --fixtures` explains them. The plugin that runs the test, anyio's or
+pytest-asyncio, also runs the async fixtures. `open_receiver` and `open_sender` are the same as context managers,
+for any test.
 
 Installation alone registers nothing. A test run without that line imports nothing of this package. A test run with
 it starts to measure coverage before the import. PYTEST_DONT_REWRITE: tests may import this before pytest does.

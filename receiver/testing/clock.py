@@ -1,4 +1,4 @@
-"""The clock of a test: it stands still, and moves together with everything that waits for it."""
+"""The clock of a test: it stands still until it is moved, together with everything that waits for it."""
 
 import asyncio
 import sys
@@ -90,9 +90,9 @@ class SteppedClock:
 
     @contextmanager
     def moving_with(self, quiet: Callable[[], Awaitable[None]]) -> Iterator[None]:
-        """Await `quiet` after every step, for as long as the block lasts: it returns when nothing runs any more.
+        """Await `quiet` after every step within the block. It returns when nothing runs any more.
 
-        Of several, the last one is awaited first: senders are added after receivers.
+        The last one added is awaited first: senders are added after receivers.
         """
         self._members.append(quiet)
         try:
@@ -101,7 +101,7 @@ class SteppedClock:
             self._members.remove(quiet)
 
     async def all_ended(self, tasks: Callable[[], set[asyncio.Task[Any]]]) -> None:
-        """Return when each of the unfinished tasks that `tasks` returns sleeps on this clock, or none is left.
+        """Return when every unfinished task of `tasks` sleeps on this clock, or when none is left.
 
         Raises TimeoutError if nothing changes for too long, in real time.
         """

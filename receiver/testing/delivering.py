@@ -5,7 +5,7 @@ import random
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 from typing import Any, TypedDict, Unpack
 
 from receiver.core.clock import SystemClock
@@ -13,13 +13,13 @@ from receiver.core.deliveries import Delivery, StoredDelivery
 from receiver.core.envelope import mask_headers, read_envelope
 from receiver.core.rules import decide, state_after
 from receiver.core.types import HandlerName, Headers, Origin, Trigger
+from receiver.errors import HandlerError
 from receiver.events import Event, ScheduledRun
 from receiver.replay.local import LocalRun, LocalRunner
 from receiver.routing import Router
 from receiver.routing.context import AskOnce
 from receiver.routing.resources import require_given
 from receiver.runtime.tracebacks import is_users_code
-from receiver.testing.routers import require_router
 from receiver.testing.samples import Deliverable, as_body
 from receiver.testing.work import Work
 from receiver.worker.assembly import open_runner
@@ -96,6 +96,17 @@ async def deliver_async(
     if check:
         _raise_errors(runs)
     return runs
+
+
+def require_router(given: object) -> None:
+    """Raise HandlerError, with what to write instead, unless this is a Router."""
+    if isinstance(given, Router):
+        return
+    if not isinstance(given, ModuleType):
+        raise HandlerError(f"a Router is expected, not {type(given).__name__}")
+    found = [name for name, value in vars(given).items() if isinstance(value, Router)]
+    hint = f": write {given.__name__}.{found[0]}" if found else ", which has none"
+    raise HandlerError(f"a Router is expected, not the module {given.__name__}{hint}")
 
 
 async def _deliver(

@@ -23,8 +23,8 @@ _KEY = "fc-test"
 class RunningEmulator:
     """The service, as `receiver emulate` runs it. Its webhooks go to the receiver under test.
 
-    `client` calls its API. What a call starts goes on when the clock settles; `crawl`, `batch_scrape`,
-    `extract` and `agent` wait for it.
+    `client` calls its API. What a call starts is done when the clock settles; `crawl`, `batch_scrape`, `extract`
+    and `agent` wait for it.
     """
 
     def __init__(self, emulator: Emulator, clock: SteppedClock, way_out: "_WayOut", webhook_path: str) -> None:
@@ -40,7 +40,7 @@ class RunningEmulator:
         """For handlers: `ctx.client` and `ctx.sync_client` call this emulator."""
 
     async def crawl(self, url: str, **options: Any) -> JobStatus:
-        """Crawl a site, let everything happen that follows from it, and return the job.
+        """Crawl a site, wait for everything that follows from it, and return the job.
 
         `options` are those of `AsyncClient.crawl`. The events go to the receiver under test.
         """
@@ -49,13 +49,13 @@ class RunningEmulator:
         return await self.client.crawl_status(_id(started))
 
     async def batch_scrape(self, urls: list[str], **options: Any) -> JobStatus:
-        """Scrape these pages as `crawl` does it with a site."""
+        """Scrape these pages, as `crawl` does with a site."""
         started = await self.client.batch_scrape(urls, webhook=self.webhook_url, **options)
         await self._clock.settle()
         return await self.client.batch_status(_id(started))
 
     async def extract(self, urls: list[str], **options: Any) -> ExtractStatus:
-        """Extract data from these pages, let everything happen that follows from it, and return the result.
+        """Extract data from these pages, wait for everything that follows from it, and return the result.
 
         `options` are those of `AsyncClient.extract`.
         """
@@ -64,13 +64,13 @@ class RunningEmulator:
         return await self.client.extract_status(_id(started))
 
     async def agent(self, prompt: str, **options: Any) -> AgentStatus:
-        """Let an agent find what the prompt says, as `extract` does it with pages."""
+        """Let an agent find what the prompt says, as `extract` does with pages."""
         started = await self.client.agent(prompt, webhook=self.webhook_url, **options)
         await self._clock.settle()
         return await self.client.agent_status(_id(started))
 
     def reach(self, receiver: ASGIApp | None) -> None:
-        """Let webhooks go to this receiver. With None nobody listens, as while it is down."""
+        """Send webhooks to this receiver. None refuses connections, like a receiver that is down."""
         self._way_out.receiver = receiver
 
     async def aclose(self) -> None:
@@ -86,14 +86,14 @@ def _id(started: JobStarted) -> str:
 
 
 class _WayOut(httpx.AsyncBaseTransport):
-    """What the emulator sends: webhooks reach the receiver under test, everything else reaches nobody."""
+    """Takes what the emulator sends: webhooks go to the receiver under test, all other connections fail."""
 
     def __init__(self) -> None:
         self.receiver: ASGIApp | None = None
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         if self.receiver is None or not str(request.url).startswith(f"{_RECEIVER}/"):
-            raise httpx.ConnectError("nobody is there in a test", request=request)
+            raise httpx.ConnectError("only the receiver under test can be reached", request=request)
         return await httpx.ASGITransport(self.receiver, raise_app_exceptions=False).handle_async_request(request)
 
 

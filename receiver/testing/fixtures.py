@@ -1,4 +1,4 @@
-"""The fixtures of the plugin."""
+"""The fixtures of the plugin. Their names begin with `receiver_`, so that they shadow none of a project."""
 
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping
@@ -24,21 +24,21 @@ _NO_ROUTER = Router()
 
 
 @pytest.fixture
-def receiver_clock(clock: object) -> SteppedClock:
+def receiver_clock() -> SteppedClock:
     """The time of the test, for the service and the receiver: `await receiver_clock.advance(minutes=6)`."""
-    return clock if isinstance(clock, SteppedClock) else SteppedClock()
+    return SteppedClock()
 
 
 @pytest.fixture
-def receiver_router(router: object) -> Router:
+def receiver_router() -> Router:
     """The handlers under test: write a fixture of this name that returns your router."""
-    return router if isinstance(router, Router) else _NO_ROUTER
+    return _NO_ROUTER
 
 
 @pytest.fixture
-def receiver_resources(resources: object) -> Mapping[Any, object]:
+def receiver_resources() -> Mapping[Any, object]:
     """Resources by type that replace those of the router. There are none: write a fixture of this name."""
-    return resources if isinstance(resources, Mapping) else {}
+    return {}
 
 
 @pytest.fixture
@@ -135,45 +135,6 @@ async def receiver_sender(
 def receiver_work_items(receiver_app: "RunningReceiver") -> Callable[..., Awaitable[list[Work]]]:
     """The work items of `receiver_app`: `assert_handled(await receiver_work_items())`."""
     return receiver_app.work_items
-
-
-# The older names. Fixtures of a project may have them too, for other things, and are then left alone.
-
-
-@pytest.fixture
-def clock() -> SteppedClock:
-    """The same as `receiver_clock`, its older name."""
-    return SteppedClock()
-
-
-@pytest.fixture
-def router() -> Router:
-    """The same as `receiver_router`, its older name."""
-    return _NO_ROUTER
-
-
-@pytest.fixture
-def resources() -> Mapping[Any, object]:
-    """The same as `receiver_resources`, its older name."""
-    return {}
-
-
-@pytest.fixture
-def sender(receiver_sender: "ScheduledSender") -> "ScheduledSender":
-    """The same as `receiver_sender`, its older name."""
-    return receiver_sender
-
-
-@pytest.fixture
-def emulator(receiver_emulator: "RunningEmulator") -> "RunningEmulator":
-    """The same as `receiver_emulator`, under a short name."""
-    return receiver_emulator
-
-
-@pytest.fixture
-def work_items(receiver_work_items: Callable[..., Awaitable[list[Work]]]) -> Callable[..., Awaitable[list[Work]]]:
-    """The same as `receiver_work_items`, its older name."""
-    return receiver_work_items
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

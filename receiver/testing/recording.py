@@ -9,7 +9,7 @@ from typing import Any
 from receiver.core.types import HandlerName
 from receiver.routing import Handler, Router
 from receiver.routing.policies import RunsIn
-from receiver.testing.routers import require_router
+from receiver.testing.delivering import require_router
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,11 +25,6 @@ class Work:
     error: str | None
     traceback: str | None
 
-    @property
-    def key(self) -> DeliveryKey:
-        """The same as `id`, its older name."""
-        return self.id
-
     def __str__(self) -> str:
         times = "1 attempt" if self.attempts == 1 else f"{self.attempts} attempts"
         error = f": {self.error}" if self.error else ""

@@ -21,11 +21,12 @@ from typing import Any
 import httpx
 
 from receiver.core.clock import SystemClock
-from receiver.emulator.activity import Activity
+from receiver.emulator.account.account import TeamSlots
 from receiver.emulator.app import Emulator
+from receiver.emulator.clock import Activity
 from receiver.emulator.contracts import WebhookTarget
 from receiver.emulator.ids import IdSource
-from receiver.emulator.jobs.engine import JobEngine
+from receiver.emulator.jobs.crawls import CrawlContext, CrawlEngine
 from receiver.emulator.jobs.sites import SiteRules
 from receiver.emulator.options import EmulatorOptions
 from receiver.emulator.scrapes import ScrapedPage, ScrapePlan
@@ -187,17 +188,18 @@ async def _crawl_alone(case: CrawlCase, pages: int, state: Path | None) -> Row:
         database = await stack.enter_async_context(StateDatabase(state, SCHEMAS))
         transport = httpx.MockTransport(lambda request: httpx.Response(200))
         outbox = Outbox(database, clock=clock, ids=ids, activity=activity, transport=transport)
-        engine = JobEngine(
-            database,
+        context = CrawlContext(
+            database=database,
             scraper=_NoFetching(pages, ids),
-            outbox=await stack.enter_async_context(outbox),
+            events=await stack.enter_async_context(outbox),
             account=MadeAccount(),
             clock=clock,
             ids=ids,
-            open_site=open_site,
             activity=activity,
+            open_site=open_site,
+            slots=TeamSlots(10),
         )
-        await stack.enter_async_context(engine)
+        engine = await stack.enter_async_context(CrawlEngine(context))
         began = time.perf_counter()
         plan = CrawlPlan(url=f"{SITE}/p/0", limit=pages, webhook=_TARGET if case.webhooks else None)
         job = await engine.start(plan, "team")

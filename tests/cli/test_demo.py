@@ -5,8 +5,7 @@ from unittest.mock import AsyncMock, MagicMock, call
 
 import pytest
 
-from receiver.cli.demo.acts import monitor
-from receiver.cli.demo.command import activation
+from receiver.cli.demo.command import activation, monitor
 from receiver.requests import WebhookConfig
 
 

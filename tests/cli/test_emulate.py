@@ -203,7 +203,7 @@ def test_all_modules_of_the_extra_are_looked_for() -> None:
 def test_the_journal_says_when_no_emulator_answers(capsys: pytest.CaptureFixture[str]) -> None:
     """Also for an address that is none."""
     assert invoke("journal", "--url", "http://127.0.0.1:1") == 1
-    assert "start `receiver emulate`, or say with --url where it is" in capsys.readouterr().err
+    assert "start `receiver emulate`, or name its address with --url" in capsys.readouterr().err
     assert invoke("journal", "--url", "nonsense") == 1
     assert "no emulator answers at nonsense" in capsys.readouterr().err
 
@@ -211,8 +211,6 @@ def test_the_journal_says_when_no_emulator_answers(capsys: pytest.CaptureFixture
 def test_every_option_of_an_emulator_can_be_given() -> None:
     """Only sizes have no flag."""
     names: dict[str, Any] = {
-        "private_webhooks": "webhooks_to_private",
-        "credits_": "credits",
         "host": None,
         "port": None,
     }

@@ -257,7 +257,6 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         {"monitor": "019f2c10", "until": "2026-01-01T12:00:00.000Z"},
         ("monitor_runs_left_out", "monitor=019f2c10", "until="),
     ),
-    "monitor_check_crashed": ({"check": "019f2c10"}, ("monitor_check_crashed", "check=019f2c10")),
     "resource_not_closed": ({"resource": "handlers.pool"}, ("resource_not_closed", "handlers.pool")),
     "routing_not_tried": ({"reason": "no process"}, ("WARNING", "routing_not_tried", "no process")),
     "resource_not_made": ({}, ("resource_not_made",)),

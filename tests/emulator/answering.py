@@ -11,14 +11,11 @@ import httpx
 import jsonschema
 
 from receiver.core.signing import verify
-from receiver.emulator.api.account import AccountOperations
 from receiver.emulator.api.calls import ApiOperation
 from receiver.emulator.api.dispatch import RouteTable
 from receiver.emulator.api.search import ABSENT
-from receiver.emulator.app import Emulator
-from receiver.emulator.families import open_families
+from receiver.emulator.app import Emulator, operations_of
 from receiver.emulator.options import EmulatorOptions
-from receiver.emulator.parts import EmulatorBase, EmulatorParts
 from receiver.testing import SteppedClock
 from tests.emulator import schemas
 from tests.emulator.content.files import pdf
@@ -230,7 +227,6 @@ class CheckedService:
 async def checked_service(**options: Any) -> AsyncIterator[CheckedService]:
     """Run an emulator with the site, on a clock that stands still."""
     clock, pages, sent = SteppedClock(), site(), list[httpx.Request]()
-    operations: list[ApiOperation] = []
 
     def answer(request: httpx.Request) -> httpx.Response:
         if str(request.url) != HOOK["url"]:
@@ -238,19 +234,12 @@ async def checked_service(**options: Any) -> AsyncIterator[CheckedService]:
         sent.append(request)
         return httpx.Response(200)
 
-    @asynccontextmanager
-    async def families(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
-        async with open_families(base) as parts:
-            assert parts.queues is not None
-            account = AccountOperations(base.ledger, parts.queues, clock, max_concurrency=1)
-            operations.extend([*parts.operations, *account.operations()])
-            yield parts
-
     sites: Mapping[str, Any] = {ORIGIN: pages}
     given: Json = {"sites": sites, "webhook_secret": SECRET, "seed": 1, "bundled_site": False, "browser": False}
     transport = httpx.MockTransport(answer)
-    emulator = Emulator(EmulatorOptions(**(given | options)), clock=clock, transport=transport, parts=(families,))
-    async with emulator.lifespan():
+    emulator = Emulator(EmulatorOptions(**(given | options)), clock=clock, transport=transport)
+    async with emulator.lifespan() as parts:
+        operations = [one for one in operations_of(parts) if one.path != "/v2/agent-signup"]
         asgi = httpx.ASGITransport(emulator, raise_app_exceptions=False)
         key = {"Authorization": "Bearer fc-test"}
         async with httpx.AsyncClient(transport=asgi, base_url="http://emulator.test", headers=key) as http:

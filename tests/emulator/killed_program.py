@@ -11,19 +11,19 @@ from typing import Any
 
 from receiver.core.clock import SystemClock
 from receiver.emulator.account.account import SCHEMA as CREDIT_SCHEMA
-from receiver.emulator.account.account import CreditLedger
-from receiver.emulator.activity import Activity
+from receiver.emulator.account.account import CreditLedger, TeamSlots
 from receiver.emulator.contracts import WebhookTarget
 from receiver.emulator.ids import IdSource
-from receiver.emulator.jobs.engine import JobEngine
-from receiver.emulator.jobs.quiet_crawl import QuietCrawler
+from receiver.emulator.jobs.crawls import CrawlContext, CrawlEngine
 from receiver.emulator.jobs.sites import SiteRules
 from receiver.emulator.monitors import table as monitor_tables
+from receiver.emulator.monitors.checks import CheckContext
 from receiver.emulator.monitors.service import Monitors
+from receiver.emulator.monitors.site_crawls import QuietCrawler
 from receiver.emulator.state.database import StateDatabase
 from receiver.emulator.webhooks.outbox import Outbox
 from receiver.emulator.wire.jobs import CrawlPlan
-from tests.emulator.world import SCHEMAS, SITE, TEAM, MadePage, MadeRules, MadeScraper
+from tests.emulator.world import SCHEMAS, SITE, TEAM, MadePage, MadeRules, MadeScraper, put
 
 PAGES = 400
 CREDITS = 100_000
@@ -38,32 +38,8 @@ def made_site() -> dict[str, MadePage]:
     }
 
 
-async def open_jobs(stack: AsyncExitStack, state: Path) -> tuple[JobEngine, Outbox]:
-    """Open jobs over the made site, on the clock of the machine and over the network."""
-    clock = SystemClock()
-    ids = IdSource(clock)
-
-    async def open_site(plan: CrawlPlan) -> SiteRules:
-        return MadeRules()
-
-    database = await stack.enter_async_context(StateDatabase(state, (*SCHEMAS, CREDIT_SCHEMA)))
-    outbox = await stack.enter_async_context(Outbox(database, clock=clock, ids=ids))
-    engine = await stack.enter_async_context(
-        JobEngine(
-            database,
-            scraper=MadeScraper(made_site(), ids),
-            outbox=outbox,
-            account=CreditLedger(database, clock, initial=CREDITS),
-            clock=clock,
-            ids=ids,
-            open_site=open_site,
-        )
-    )
-    return engine, outbox
-
-
-async def open_monitors(stack: AsyncExitStack, state: Path) -> tuple[Monitors, Outbox]:
-    """Open monitors over the made site."""
+async def open_context(stack: AsyncExitStack, state: Path) -> tuple[CrawlContext, Outbox]:
+    """Open what runs jobs over the made site, on the clock of the machine and over the network."""
     clock = SystemClock()
     ids = IdSource(clock)
 
@@ -73,17 +49,38 @@ async def open_monitors(stack: AsyncExitStack, state: Path) -> tuple[Monitors, O
     schemas = (*SCHEMAS, CREDIT_SCHEMA, monitor_tables.SCHEMA)
     database = await stack.enter_async_context(StateDatabase(state, schemas))
     outbox = await stack.enter_async_context(Outbox(database, clock=clock, ids=ids))
-    scraper = MadeScraper(made_site(), ids)
-    monitors = Monitors(
+    context = CrawlContext(
         database=database,
-        scraper=scraper,
+        scraper=MadeScraper(made_site(), ids),
         events=outbox,
         account=CreditLedger(database, clock, initial=CREDITS),
         clock=clock,
         ids=ids,
-        sites=QuietCrawler(database, scraper, open_site, clock=clock, activity=Activity()),
+        open_site=open_site,
+        slots=TeamSlots(10),
     )
-    return await stack.enter_async_context(monitors), outbox
+    return context, outbox
+
+
+async def open_jobs(stack: AsyncExitStack, state: Path) -> tuple[CrawlEngine, Outbox]:
+    """Open jobs over the made site."""
+    context, outbox = await open_context(stack, state)
+    return await stack.enter_async_context(CrawlEngine(context)), outbox
+
+
+async def open_monitors(stack: AsyncExitStack, state: Path) -> tuple[Monitors, Outbox]:
+    """Open monitors over the made site."""
+    context, outbox = await open_context(stack, state)
+    checks = CheckContext(
+        database=context.database,
+        scraper=context.scraper,
+        events=outbox,
+        account=context.account,
+        clock=context.clock,
+        ids=context.ids,
+        sites=QuietCrawler(context),
+    )
+    return await stack.enter_async_context(Monitors(checks)), outbox
 
 
 def made_monitor(hook: str) -> dict[str, Any]:
@@ -109,14 +106,15 @@ async def main(what: str, state: Path, hook: str) -> None:
             monitor = await monitors.create(TEAM, made_monitor(hook))
             _tell(f"{monitor['id']} {(await monitors.run(TEAM, monitor['id']))['id']}")
             await asyncio.Event().wait()
-        engine, outbox = await open_jobs(stack, state)
         if what == "crawl":
+            engine, _ = await open_jobs(stack, state)
             job = await engine.start(CrawlPlan(url=f"{SITE}/0", webhook=target, sitemap="skip"), TEAM)
             _tell(job.id)
             await asyncio.Event().wait()
+        context, outbox = await open_context(stack, state)
         number = 0
         while True:
-            await outbox.put(target, "crawl.page", "job-1", data=[{"number": number}])
+            await put(outbox, context.database, target, "crawl.page", "job-1", data=[{"number": number}])
             _tell(str(number))
             number += 1
 

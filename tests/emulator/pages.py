@@ -157,6 +157,9 @@ class Purse:
         self.charged.append(amount)
         self.credits = max(0, self.credits - amount)
 
+    def pay_within(self, connection: sqlite3.Connection, team: str, amount: int) -> bool:
+        raise AssertionError("a check is paid for whatever is left")
+
 
 @dataclass(slots=True)
 class Mailbox:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from receiver.emulator.admin.faults import CallFault
+from receiver.emulator.api.faults import CallFault
 from tests.emulator import schemas
 from tests.emulator.answering import ANSWERS, HOOK, ORIGIN, SESSIONS, Json, checked_service, hold, page
 

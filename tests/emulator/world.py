@@ -13,14 +13,15 @@ from typing import Any
 import httpx
 
 from receiver.core.clock import VirtualClock
-from receiver.emulator.activity import Activity
+from receiver.emulator.account.account import TeamSlots
 from receiver.emulator.api.calls import Answer, ApiCall, ApiOperation
-from receiver.emulator.api.jobs import batch_operations, crawl_operations
+from receiver.emulator.api.jobs import JobOperations
+from receiver.emulator.clock import Activity
 from receiver.emulator.contracts import JobFaults, WebhookTarget
 from receiver.emulator.failures import ScrapeFailed, TooManyAtOnce
 from receiver.emulator.ids import IdSource, open_ids
-from receiver.emulator.jobs import engine as jobs
-from receiver.emulator.jobs.engine import JobEngine
+from receiver.emulator.jobs import table as jobs
+from receiver.emulator.jobs.crawls import CrawlContext, CrawlEngine
 from receiver.emulator.jobs.records import JobRecord
 from receiver.emulator.jobs.sites import LinkDenial, SiteRules
 from receiver.emulator.json_text import to_json
@@ -207,7 +208,8 @@ class World:
     account: MadeAccount
     endpoint: MadeEndpoint
     outbox: Outbox
-    engine: JobEngine
+    engine: CrawlEngine
+    context: CrawlContext
     ids: IdSource
 
     async def quiet(self) -> None:
@@ -219,6 +221,10 @@ class World:
         await self.quiet()
         self.clock.advance(timedelta(**units))
         await self.quiet()
+
+    async def put(self, target: WebhookTarget, event_type: str, job_id: str, **more: Any) -> None:
+        """Keep an event for delivery."""
+        await put(self.outbox, self.database, target, event_type, job_id, **more)
 
     async def crawl(self, url: str = f"{SITE}/", *, webhook: bool = False, **options: Any) -> JobRecord:
         """Start a crawl and return it as it is when nothing is left to do now."""
@@ -241,10 +247,7 @@ class World:
 
     async def call(self, method: str, path: str, body: dict[str, Any] | None = None, **more: Any) -> Answer:
         """ApiCall an operation as the dispatcher does."""
-        operations = [
-            *crawl_operations(self.engine, RequestPolicy()),
-            *batch_operations(self.engine, RequestPolicy()),
-        ]
+        operations = JobOperations(self.engine, RequestPolicy()).operations()
         operation, parameters = _found(operations, method, path)
         call = ApiCall(
             version=1 if path.startswith("/v1/") else 2,
@@ -256,6 +259,15 @@ class World:
         )
         answer = await operation.handle(call)
         return replace(answer, body=json.loads(to_json(answer.body)))
+
+
+async def put(
+    outbox: Outbox, database: StateDatabase, target: WebhookTarget, event_type: str, job_id: str, **more: Any
+) -> None:
+    """Keep an event for delivery. When this returns, it survives the end of the process."""
+    prepared = outbox.prepare(target, event_type, job_id, **more)
+    await database.run(lambda connection: outbox.keep(connection, prepared))
+    outbox.wake(prepared)
 
 
 def _found(operations: Sequence[ApiOperation], method: str, path: str) -> tuple[ApiOperation, dict[str, str]]:
@@ -308,21 +320,19 @@ async def open_world(
                 network_clock=network_clock or VirtualClock(),
             )
         )
-        engine = await stack.enter_async_context(
-            JobEngine(
-                database,
-                scraper=scraper,
-                outbox=outbox,
-                account=account,
-                clock=clock,
-                ids=ids,
-                open_site=open_site,
-                max_concurrency=max_concurrency,
-                activity=activity,
-                faults=faults,
-            )
+        context = CrawlContext(
+            database=database,
+            scraper=scraper,
+            events=outbox,
+            account=account,
+            clock=clock,
+            ids=ids,
+            activity=activity,
+            open_site=open_site,
+            slots=TeamSlots(max_concurrency),
         )
-        yield World(clock, activity, database, scraper, made_rules, account, endpoint, outbox, engine, ids)
+        engine = await stack.enter_async_context(CrawlEngine(context, faults))
+        yield World(clock, activity, database, scraper, made_rules, account, endpoint, outbox, engine, context, ids)
 
 
 def site(**links: str) -> dict[str, MadePage]:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 
-from receiver.emulator.browser.chromium import find_browser
+from receiver.emulator.browser.executable import find_browser
 from receiver.emulator.options import EmulatorOptions
 from tests.process.harness import Deployment
 

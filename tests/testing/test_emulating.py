@@ -88,10 +88,10 @@ async def test_a_crawl_runs_the_handlers(
 
 
 async def test_a_plain_handler_asks_the_service_too(
-    emulator: RunningEmulator, receiver_work_items: Any, seen: list[Any]
+    receiver_emulator: RunningEmulator, receiver_work_items: Any, seen: list[Any]
 ) -> None:
     """`ctx.sync_client` reaches the emulator from a thread."""
-    await emulator.batch_scrape(["https://docs.acme.test/faq"])
+    await receiver_emulator.batch_scrape(["https://docs.acme.test/faq"])
 
     assert_handled(await receiver_work_items())
     assert seen in (["scraping"], ["completed"])

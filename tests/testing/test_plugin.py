@@ -24,28 +24,28 @@ from receiver import Router
 from receiver.testing import assert_handled, deliver, sample
 
 @pytest.fixture
-def router():
+def receiver_router():
     router = Router()
     router.add(lambda event: event.type, "crawl.page", name="keep")
     return router
 
-def test_plain(router):
-    assert_handled(deliver(sample("crawl.page"), router))
+def test_plain(receiver_router):
+    assert_handled(deliver(sample("crawl.page"), receiver_router))
 
 @freeze_time("2026-08-04")
-def test_plain_in_frozen_time(router):
-    assert_handled(deliver(sample("crawl.page"), router))
+def test_plain_in_frozen_time(receiver_router):
+    assert_handled(deliver(sample("crawl.page"), receiver_router))
 """
 ASYNC = """
 import asyncio
 
 {mark}
-async def test_sent(sender, work_items, clock):
-    with sender.outage():
-        await sender.send(sample("crawl.page"))
-    await clock.advance(minutes=1)
-    assert len(sender.attempts) == 2
-    assert_handled(await work_items(), "keep", times=1)
+async def test_sent(receiver_sender, receiver_work_items, receiver_clock):
+    with receiver_sender.outage():
+        await receiver_sender.send(sample("crawl.page"))
+    await receiver_clock.advance(minutes=1)
+    assert len(receiver_sender.attempts) == 2
+    assert_handled(await receiver_work_items(), "keep", times=1)
     assert asyncio.get_running_loop()
 """
 BY_ANYIO = """
@@ -111,9 +111,20 @@ def test_the_fixtures_are_documented(pytester: pytest.Pytester) -> None:
     said = run_here(pytester, CONFTEST, "", "--fixtures", "-p", "no:asyncio")
 
     listed = said.partition("fixtures defined from receiver.testing.fixtures")[2]
-    names = ("clock", "router", "resources", "sender", "work_items")
-    for name in (*names, *[f"receiver_{name}" for name in names], "receiver_settings", "receiver_app"):
-        assert re.search(rf"^{name}\b.*\n    \w", listed, re.MULTILINE), name
+    for name in ("clock", "router", "resources", "sender", "work_items", "settings", "app"):
+        assert re.search(rf"^receiver_{name}\b.*\n    \w", listed, re.MULTILINE), name
+    assert set(re.findall(r"^(\w+) -- ", listed, re.MULTILINE)) == {
+        "receiver_app",
+        "receiver_clock",
+        "receiver_emulator",
+        "receiver_resources",
+        "receiver_router",
+        "receiver_sender",
+        "receiver_service",
+        "receiver_settings",
+        "receiver_sites",
+        "receiver_work_items",
+    }
 
 
 OWN_NAMES = """
@@ -146,8 +157,8 @@ async def test_sent(receiver_sender, receiver_work_items, receiver_clock, clock,
 """
 
 
-def test_fixtures_of_a_project_may_have_the_older_names(pytester: pytest.Pytester) -> None:
-    """Those with `receiver_` do not depend on them then."""
+def test_fixtures_of_a_project_may_have_short_names(pytester: pytest.Pytester) -> None:
+    """Those with `receiver_` do not depend on them."""
     said = run_here(pytester, CONFTEST, OWN_NAMES + PREFIXED, "-p", "no:anyio")
 
     assert re.search(r"\b1 passed in", said), said
@@ -156,7 +167,7 @@ def test_fixtures_of_a_project_may_have_the_older_names(pytester: pytest.Pyteste
 @pytest.mark.parametrize("own_names", ["", OWN_NAMES], ids=["no router", "another router"])
 def test_a_sender_without_handlers_says_what_to_write(pytester: pytest.Pytester, own_names: str) -> None:
     """Else every test with it would wait for handlers that do not exist."""
-    test = "\nimport pytest\n\n@pytest.mark.asyncio\nasync def test_it(sender):\n    pass\n"
+    test = "\nimport pytest\n\n@pytest.mark.asyncio\nasync def test_it(receiver_sender):\n    pass\n"
 
     said = run_here(pytester, CONFTEST, own_names + test, "-p", "no:anyio")
 
@@ -208,7 +219,6 @@ def test_importing_the_tools_costs_little() -> None:
         "receiver.testing.clock",
         "receiver.testing.delivering",
         "receiver.testing.recording",
-        "receiver.testing.routers",
         "receiver.testing.samples",
         "receiver.testing.work",
         "receiver.service.samples",

@@ -72,59 +72,63 @@ def seconds(attempts: list[SentAttempt]) -> list[tuple[float, float]]:
 
 
 async def test_a_delivery_is_stored_and_acknowledged(
-    sender: ScheduledSender, receiver_app: RunningReceiver, clock: SteppedClock
+    receiver_sender: ScheduledSender, receiver_app: RunningReceiver, receiver_clock: SteppedClock
 ) -> None:
     """Signed, at the time of the clock, with its exact bytes."""
     page = sample("crawl.page")
 
-    sent = await sender.send(page)
+    sent = await receiver_sender.send(page)
 
     [attempt] = sent.attempts
     assert (sent.state, attempt.result.status, attempt.result.answer) == (State.DELIVERED, 200, "accepted")
     key = page.event.webhook_id
     assert attempt.result.key == key
     [stored] = [one async for one in receiver_app.reports.iter_deliveries(DeliveryFilter())]
-    assert (stored.delivery.body, stored.delivery.received_at) == (page.body, clock.now())
+    assert (stored.delivery.body, stored.delivery.received_at) == (page.body, receiver_clock.now())
     assert dict(stored.delivery.headers)["x-firecrawl-signature"] == "***"
 
 
 async def test_an_immediate_failure_is_retried_after_1_5_and_15_minutes(
-    sender: ScheduledSender, clock: SteppedClock
+    receiver_sender: ScheduledSender, receiver_clock: SteppedClock
 ) -> None:
     """At 0, 1:00, 6:00 and 21:00. Then the delivery has failed for good."""
-    with sender.outage():
-        sent = await sender.send(sample("crawl.page"))
-        await clock.advance(minutes=30)
+    with receiver_sender.outage():
+        sent = await receiver_sender.send(sample("crawl.page"))
+        await receiver_clock.advance(minutes=30)
 
     assert seconds(sent.attempts) == [(0, 0), (60, 60), (360, 360), (1260, 1260)]
     assert [one.state for one in sent.attempts] == [State.RETRY_1, State.RETRY_2, State.RETRY_3, State.FAILED]
     assert sent.state is State.FAILED
-    assert [one.number for one in sender.attempts] == [1, 2, 3, 4]
+    assert [one.number for one in receiver_sender.attempts] == [1, 2, 3, 4]
 
 
-async def test_a_hanging_attempt_ends_after_ten_seconds(sender: ScheduledSender, clock: SteppedClock) -> None:
+async def test_a_hanging_attempt_ends_after_ten_seconds(
+    receiver_sender: ScheduledSender, receiver_clock: SteppedClock
+) -> None:
     """At 0, 1:10, 6:20 and 21:30. The last attempt ends at 21:40."""
-    with sender.outage(OutageKind.HANG):
-        sent = await sender.send(sample("crawl.page"))
+    with receiver_sender.outage(OutageKind.HANG):
+        sent = await receiver_sender.send(sample("crawl.page"))
         assert sent.attempts == []
-        await clock.advance(minutes=30)
+        await receiver_clock.advance(minutes=30)
 
     assert seconds(sent.attempts) == [(0, 10), (70, 80), (380, 390), (1290, 1300)]
     assert sent.state is State.FAILED
 
 
-async def test_a_retry_succeeds_after_an_outage(sender: ScheduledSender, clock: SteppedClock) -> None:
+async def test_a_retry_succeeds_after_an_outage(
+    receiver_sender: ScheduledSender, receiver_clock: SteppedClock
+) -> None:
     """Then there is no further attempt."""
-    with sender.outage(OutageKind.STATUS, status=502):
-        sent = await sender.send(sample("crawl.page"))
-    await clock.advance(seconds=59)
+    with receiver_sender.outage(OutageKind.STATUS, status=502):
+        sent = await receiver_sender.send(sample("crawl.page"))
+    await receiver_clock.advance(seconds=59)
     assert (sent.state, len(sent.attempts)) == (State.RETRY_1, 1)
 
-    await clock.advance(seconds=1)
+    await receiver_clock.advance(seconds=1)
     assert (sent.state, len(sent.attempts)) == (State.DELIVERED, 2)
     assert [one.result.status for one in sent.attempts] == [502, 200]
 
-    await clock.advance(minutes=30)
+    await receiver_clock.advance(minutes=30)
     assert len(sent.attempts) == 2
 
 
@@ -132,48 +136,48 @@ async def test_a_retry_succeeds_after_an_outage(sender: ScheduledSender, clock: 
     ("latency", "state"), [(9.999, State.DELIVERED), (10.001, State.RETRY_1), (3600, State.RETRY_1)]
 )
 async def test_an_answer_later_than_the_time_out_counts_as_failed(
-    clock: SteppedClock, latency: float, state: State
+    receiver_clock: SteppedClock, latency: float, state: State
 ) -> None:
     """A 2xx too."""
-    app = Slow(clock, latency * SECOND)
-    async with open_sender(app, clock) as sender:
+    app = Slow(receiver_clock, latency * SECOND)
+    async with open_sender(app, receiver_clock) as sender:
         sent = await sender.send(sample("crawl.page"))
         assert (app.calls, sent.state) == (1, State.ATTEMPT)
-        await clock.advance(seconds=15)
+        await receiver_clock.advance(seconds=15)
 
     assert sent.state is state
 
 
 @pytest.mark.parametrize(("status", "state"), [(204, State.DELIVERED), (301, State.RETRY_1), (401, State.RETRY_1)])
-async def test_only_a_2xx_is_a_success(clock: SteppedClock, status: int, state: State) -> None:
+async def test_only_a_2xx_is_a_success(receiver_clock: SteppedClock, status: int, state: State) -> None:
     """Redirects are not followed."""
-    async with open_sender(Slow(clock, status=status), clock) as sender:
+    async with open_sender(Slow(receiver_clock, status=status), receiver_clock) as sender:
         assert (await sender.send(sample("crawl.page"))).state is state
 
 
-async def test_an_app_that_raises_is_a_failure(clock: SteppedClock) -> None:
+async def test_an_app_that_raises_is_a_failure(receiver_clock: SteppedClock) -> None:
     """A server would answer 500."""
 
     async def broken(scope: Scope, receive: Receive, send: Send) -> None:
         raise ValueError("a fault")
 
-    async with open_sender(broken, clock) as sender:
+    async with open_sender(broken, receiver_clock) as sender:
         sent = await sender.send(sample("crawl.page"))
 
     assert (sent.state, sent.attempts[0].result.status) == (State.RETRY_1, 500)
 
 
-async def test_a_forged_delivery_is_refused(receiver_app: RunningReceiver, clock: SteppedClock) -> None:
+async def test_a_forged_delivery_is_refused(receiver_app: RunningReceiver, receiver_clock: SteppedClock) -> None:
     """The service retries it, as it does with a wrong secret."""
-    async with open_sender(receiver_app, clock, secret="not-the-secret") as sender:
+    async with open_sender(receiver_app, receiver_clock, secret="not-the-secret") as sender:
         sent = await sender.send(sample("crawl.page"))
-        await clock.advance(minutes=30)
+        await receiver_clock.advance(minutes=30)
 
     assert [one.result.status for one in sent.attempts] == [401] * 4
 
 
 async def test_a_late_answer_makes_the_retry_a_duplicate(
-    receiver_app: RunningReceiver, clock: SteppedClock
+    receiver_app: RunningReceiver, receiver_clock: SteppedClock
 ) -> None:
     """The first attempt was stored, and the service does not know that."""
     delays = [11 * SECOND, timedelta(0)]
@@ -184,14 +188,14 @@ async def test_a_late_answer_makes_the_retry_a_duplicate(
 
         answer: list[Message] = []
         await receiver_app(scope, receive, keep)
-        await clock.sleep(delays.pop(0))
+        await receiver_clock.sleep(delays.pop(0))
         for message in answer:
             await send(message)
 
     [secret] = receiver_app.settings.plain_secrets()
-    async with open_sender(slow_way_back, clock, secret=secret) as sender:
+    async with open_sender(slow_way_back, receiver_clock, secret=secret) as sender:
         sent = await sender.send(sample("crawl.page"))
-        await clock.advance(minutes=2)
+        await receiver_clock.advance(minutes=2)
 
     assert [one.result.answer for one in sent.attempts] == ["no answer", "duplicate"]
     assert sent.state is State.DELIVERED
@@ -213,13 +217,15 @@ def test_the_settings_of_a_test_read_no_environment_and_no_file(
         settings_for_test(tmp_path, max_bdy="1MB")
 
 
-async def test_a_static_header_is_sent_when_that_is_configured(tmp_path: Path, clock: SteppedClock) -> None:
+async def test_a_static_header_is_sent_when_that_is_configured(
+    tmp_path: Path, receiver_clock: SteppedClock
+) -> None:
     """By `open_sender` and by the fixture."""
     settings = settings_for_test(tmp_path, secrets=(), token_header="X-Token", tokens=("one",))
-    async with open_receiver(Router(), settings, clock) as app:
-        async with open_sender(app, clock, token=("X-Token", "one")) as sender:
+    async with open_receiver(Router(), settings, receiver_clock) as app:
+        async with open_sender(app, receiver_clock, token=("X-Token", "one")) as sender:
             assert (await sender.send(sample("crawl.page"))).state is State.DELIVERED
-        async with open_sender(app, clock, token=("X-Token", "two")) as sender:
+        async with open_sender(app, receiver_clock, token=("X-Token", "two")) as sender:
             assert (await sender.send(sample("crawl.page"))).state is State.RETRY_1
 
 
@@ -231,13 +237,15 @@ def jumping(frozen: FrozenDateTimeFactory) -> Iterator[None]:
     yield
 
 
-async def test_frozen_time_makes_the_same_attempts(sender: ScheduledSender, clock: SteppedClock) -> None:
+async def test_frozen_time_makes_the_same_attempts(
+    receiver_sender: ScheduledSender, receiver_clock: SteppedClock
+) -> None:
     """`tick` and `move_to` may skip several retries; each is made at its own moment."""
-    with freeze_time(NOON, real_asyncio=True) as frozen, sender.outage(OutageKind.HANG):
-        sent = await sender.send(sample("crawl.page"))
+    with freeze_time(NOON, real_asyncio=True) as frozen, receiver_sender.outage(OutageKind.HANG):
+        sent = await receiver_sender.send(sample("crawl.page"))
         assert isinstance(frozen, FrozenDateTimeFactory)
         for _ in jumping(frozen):
-            await clock.settle()
+            await receiver_clock.settle()
 
     assert sent.attempts[0].started_at == NOON
     assert seconds(sent.attempts) == [(0, 10), (70, 80), (380, 390), (1290, 1300)]
@@ -322,7 +330,7 @@ async def over_the_network(app: Receiver, secret: str) -> AsyncIterator[Sender]:
 
 
 async def test_in_process_and_over_the_network_are_the_same(
-    sender: ScheduledSender, receiver_app: RunningReceiver, tmp_path: Path
+    receiver_sender: ScheduledSender, receiver_app: RunningReceiver, tmp_path: Path
 ) -> None:
     """The same bodies get the same answers from the real server, and the two stores have the same in them."""
     bodies = [one.body for one in job_story("crawl", pages=20, order="shuffled")]
@@ -330,7 +338,7 @@ async def test_in_process_and_over_the_network_are_the_same(
     other = settings_for_test(tmp_path, store=f"sqlite:///{tmp_path}/other.db", max_body=1_000_000)
     [secret] = other.plain_secrets()
 
-    in_process = [(await sender.send(body)).attempts[0].result for body in bodies]
+    in_process = [(await receiver_sender.send(body)).attempts[0].result for body in bodies]
     async with over_the_network(Receiver(other), secret) as network:
         real = [await network.send(body) for body in bodies]
 
@@ -350,9 +358,9 @@ async def kept(reports: Reports) -> list[tuple[object, ...]]:
     ]
 
 
-async def test_running_attempts_are_cancelled_at_the_end(clock: SteppedClock) -> None:
+async def test_running_attempts_are_cancelled_at_the_end(receiver_clock: SteppedClock) -> None:
     """A test ends even if an answer never comes."""
-    async with open_sender(Slow(clock, HOUR), clock) as sender:
+    async with open_sender(Slow(receiver_clock, HOUR), receiver_clock) as sender:
         sent = await sender.send(sample("crawl.page"))
 
     assert sent.attempts == []

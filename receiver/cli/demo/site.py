@@ -17,7 +17,7 @@ from receiver.web.server import Server
 
 API_KEY = "fc-demo"
 _PAGE_DELAY = timedelta(milliseconds=60)
-"""So that one can watch pages come in."""
+"""Slow enough to watch pages come in."""
 CHANGED_PAGE = "/pricing.html"
 """The page that the demo changes between two checks of a monitor."""
 

@@ -1,4 +1,4 @@
-"""`receiver emulate journal`: what was asked of a running emulator, and the webhooks that it sent."""
+"""`receiver emulate journal`: the requests to a running emulator, and the webhooks that it sent."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -19,7 +19,7 @@ from receiver.cli.common.tables import (
     moment_column,
     only_newest,
 )
-from receiver.cli.emulate.flags import DEFAULT_PORT
+from receiver.cli.emulate.command import DEFAULT_PORT
 from receiver.errors import ReceiverError
 
 _PAGE = 1_000
@@ -89,7 +89,7 @@ def _ask(url: str, query: dict[str, str]) -> Json:
         answer = httpx.get(url, params=query, timeout=_SECONDS, trust_env=False)
         page = answer.json()
     except (httpx.HTTPError, httpx.InvalidURL) as exc:
-        advice = "start `receiver emulate`, or say with --url where it is"
+        advice = "start `receiver emulate`, or name its address with --url"
         raise EmulatorUnreachable(f"no emulator answers at {url}: {exc}; {advice}") from None
     except ValueError:
         raise EmulatorUnreachable(f"what answers at {url} is no emulator") from None
@@ -101,10 +101,6 @@ def _ask(url: str, query: dict[str, str]) -> Json:
 
 def _moment(name: str) -> Callable[[Json], datetime | None]:
     return lambda row: datetime.fromisoformat(row[name]) if row.get(name) else None
-
-
-def _style(row: Json) -> str:
-    return "red" if row["status"] >= 500 else "yellow" if row["status"] >= 400 else ""
 
 
 _REQUESTS: Listing[Json] = Listing(
@@ -119,7 +115,7 @@ _REQUESTS: Listing[Json] = Listing(
         Column("error", lambda row: row["error"] or NOTHING, 0, 10, most=40, rank=1),
     ),
     dict,
-    _style,
+    lambda row: "red" if row["status"] >= 500 else "yellow" if row["status"] >= 400 else "",
 )
 _DELIVERIES: Listing[Json] = Listing(
     "webhook",

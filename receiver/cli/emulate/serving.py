@@ -17,18 +17,18 @@ from receiver.core.addresses import is_loopback
 from receiver.core.text import escape_controls
 from receiver.core.units import in_words
 from receiver.emulator.app import Emulator
-from receiver.emulator.browser.chromium import find_browser
+from receiver.emulator.browser.executable import find_browser
+from receiver.emulator.bundled import BUNDLED_ORIGIN
 from receiver.emulator.options import EmulatorOptions
 from receiver.errors import ConfigurationError
 from receiver.web.listening import address, bind
 from receiver.web.server import Server
 
 _GRACE_SECONDS = 5
-_BUNDLED = "https://docs.example.com"
 
 
 async def serve_emulator(options: EmulatorOptions, host: str, port: int) -> int:
-    """Serve until a signal comes, and return the exit code. Standard output says where, and what is allowed."""
+    """Serve until a signal comes, and return the exit code. The output names the address and what is allowed."""
     listener = bind(host, port)
     emulator = Emulator(options)
     server = Server(
@@ -65,7 +65,7 @@ def start_lines(options: EmulatorOptions, url: str) -> Iterator[str]:
     yield f"The emulator listens on {url}. Ctrl-C stops it."
     for name, value in _facts(options, url):
         yield f"  {name:<9} {escape_controls(value)}"
-    first = next(iter(options.sites), _BUNDLED if options.bundled_site else "http://127.0.0.1")
+    first = next(iter(options.sites), BUNDLED_ORIGIN if options.bundled_site else "http://127.0.0.1")
     key = "YOUR_KEY" if options.keys else "fc-any"
     yield ""
     yield f"  RECEIVER_BASE_URL={url} RECEIVER_API_KEY={key} \\"
@@ -77,7 +77,7 @@ def _facts(options: EmulatorOptions, url: str) -> Iterator[tuple[str, str]]:
     for origin, source in options.sites.items():
         yield "site", f"{origin} from {source}" if isinstance(source, Path) else origin
     if options.bundled_site:
-        yield "site", f"{_BUNDLED}, a small one of this package"
+        yield "site", f"{BUNDLED_ORIGIN}, a small one of this package"
     yield "internet", "fetched, too" if options.allow_internet else "not fetched (--allow-internet)"
     if options.allow_private:
         yield "private", "networks are fetched, too"
@@ -85,7 +85,8 @@ def _facts(options: EmulatorOptions, url: str) -> Iterator[tuple[str, str]]:
     yield "browser", "none (`receiver check` says why)" if browser.executable is None else browser.text
     if browser.executable is not None and not browser.has_sandbox:
         yield "WARNING", "without its sandbox: scrape only pages that you trust"
-    yield "keys", _keys(options)
+    given = f"{len(options.keys)} given" if options.keys else "any passes (--key)"
+    yield "keys", "calls pass without one, too" if options.open_access else given
     if not is_loopback(urlsplit(url).hostname or "") and not options.keys:
         yield "WARNING", "other machines reach it, and any key passes: add --key"
     yield "state", "in memory, lost at the end (--state FILE)" if options.state is None else str(options.state)
@@ -97,9 +98,3 @@ def _facts(options: EmulatorOptions, url: str) -> Iterator[tuple[str, str]]:
     if options.page_delay > timedelta(0):
         yield "pages", f"take {in_words(options.page_delay)} each"
     yield "model", "rules, no model (--model-url)" if options.model_url is None else options.model_name
-
-
-def _keys(options: EmulatorOptions) -> str:
-    if options.open_access:
-        return "calls pass without one, too"
-    return f"{len(options.keys)} given" if options.keys else "any passes (--key)"

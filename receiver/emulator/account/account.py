@@ -1,4 +1,4 @@
-"""The credits that a team needs before a call begins, else the answer is 402."""
+"""What a team may use: its credits, its calls in a minute, its pages at one time."""
 
 import asyncio
 import math
@@ -15,48 +15,6 @@ from receiver.emulator.state.database import StateDatabase
 
 Json = dict[str, Any]
 
-_CRAWL_LIMIT = 10_000
-_CRAWLS = frozenset({"/v1/crawl", "/v2/crawl"})
-_NEEDS: dict[str, Callable[[Json], int]] = {
-    "crawl": lambda body: 1,
-    "batch/scrape": lambda body: _length(body.get("urls")),
-    "extract": lambda body: 20,
-    "agent": lambda body: 20,
-    "browser": lambda body: 2,
-    "scrape": lambda body: 1,
-    "map": lambda body: 1,
-    "search": lambda body: 1,
-    "parse": lambda body: 1,
-}
-"""The fewest credits by what follows the version in the path. What is not here can begin without any."""
-
-
-def needed_credits(path: str, body: Json) -> int:
-    """Return the fewest credits for a POST to a path such as `/v2/crawl`."""
-    needs = _NEEDS.get(path.split("/", 2)[-1])
-    return 0 if needs is None else needs(body)
-
-
-def require_credits(path: str, body: Json, remaining: int) -> None:
-    """Refuse with status 402 a call for which too few credits are left."""
-    needed = needed_credits(path, body)
-    if needed > remaining:
-        raise CallRefused(402, f"Insufficient credits: this request needs {needed}, and {remaining} are left")
-
-
-def affordable(path: str, body: Json, remaining: int) -> Json:
-    """Return the body of a crawl with its limit lowered to the credits that are left, any other as it is."""
-    limit = body.get("limit", _CRAWL_LIMIT)
-    if path in _CRAWLS and isinstance(limit, int) and limit > remaining:
-        return {**body, "limit": remaining}
-    return body
-
-
-def _length(urls: object) -> int:
-    return len(urls) if isinstance(urls, list) else 1
-
-
-# FOLDED: The credits of teams: what is left, and what was used in each month.
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS team_credits (
     team TEXT PRIMARY KEY,
@@ -69,8 +27,40 @@ CREATE TABLE IF NOT EXISTS used_credits (
     PRIMARY KEY (team, month)
 ) STRICT;
 """
-MOST_CREDITS = 2**53 - 1
-"""The largest number that every JSON reader keeps exactly."""
+_CRAWL_LIMIT = 10_000
+_CRAWLS = frozenset({"/v1/crawl", "/v2/crawl"})
+_NEEDS: dict[str, Callable[[Json], int]] = {
+    "crawl": lambda body: 1,
+    "batch/scrape": lambda body: len(urls) if isinstance(urls := body.get("urls"), list) else 1,
+    "extract": lambda body: 20,
+    "agent": lambda body: 20,
+    "browser": lambda body: 2,
+    "scrape": lambda body: 1,
+    "map": lambda body: 1,
+    "search": lambda body: 1,
+    "parse": lambda body: 1,
+}
+"""The fewest credits by what follows the version in the path. What is not here can begin without any."""
+PER_MINUTE: Mapping[str, int] = {
+    "scrape": 10,
+    "map": 10,
+    "crawl": 2,
+    "search": 10,
+    "extract": 2,
+    "browser": 2,
+    "browserExecute": 10,
+    "crawlStatus": 500,
+    "extractStatus": 500,
+    "account": 1000,
+}
+"""Calls of each kind in a minute, before the factor of the plan."""
+PLAN_FACTORS: Mapping[str, int] = {"free": 1, "hobby": 10, "standard": 50, "growth": 500}
+"""What a plan multiplies these by."""
+WINDOW = timedelta(minutes=1)
+_MAX_WINDOWS = 10_000
+PLAN_PAGES: Mapping[str, int] = {"free": 2, "hobby": 5, "standard": 50, "growth": 100}
+"""Pages at one time by plan, as the service's price list has them; its specification names none."""
+PAGES_WITHOUT_PLAN = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +68,8 @@ class MonthOfCredits:
     """The credits that a team used in a month."""
 
     start: datetime
-    """When the month began, in UTC."""
+    """In UTC."""
     credits: int
-    """How many were used."""
 
 
 class CreditLedger:
@@ -170,32 +159,32 @@ class CreditLedger:
         )
 
 
-# FOLDED: Rate limits by plan: calls of a team in a minute of the emulator's clock.
-PER_MINUTE: Mapping[str, int] = {
-    "scrape": 10,
-    "map": 10,
-    "crawl": 2,
-    "search": 10,
-    "extract": 2,
-    "browser": 2,
-    "browserExecute": 10,
-    "crawlStatus": 500,
-    "extractStatus": 500,
-    "account": 1000,
-}
-"""Calls of each kind in a minute, before the factor of the plan."""
-PLAN_FACTORS: Mapping[str, int] = {"free": 1, "hobby": 10, "standard": 50, "growth": 500}
-"""What a plan multiplies these by."""
-WINDOW = timedelta(minutes=1)
-_MAX_WINDOWS = 10_000
+def needed_credits(path: str, body: Json) -> int:
+    """Return the fewest credits for a POST to a path such as `/v2/crawl`."""
+    needs = _NEEDS.get(path.split("/", 2)[-1])
+    return 0 if needs is None else needs(body)
+
+
+def require_credits(path: str, body: Json, remaining: int) -> None:
+    """Refuse with status 402 a POST for which too few credits are left."""
+    needed = needed_credits(path, body)
+    if needed > remaining:
+        raise CallRefused(402, f"Insufficient credits: this request needs {needed}, and {remaining} are left")
+
+
+def affordable(path: str, body: Json, remaining: int) -> Json:
+    """Return the body of a crawl with its limit lowered to the credits that are left, any other as it is."""
+    limit = body.get("limit", _CRAWL_LIMIT)
+    if path in _CRAWLS and isinstance(limit, int) and limit > remaining:
+        return {**body, "limit": remaining}
+    return body
 
 
 @dataclass(slots=True)
 class _RateWindow:
     ends_at: datetime
-    """When the next window begins."""
     consumed: int = 0
-    """Calls in this window so far."""
+    """Calls so far."""
 
 
 class RateLimits:
@@ -242,12 +231,6 @@ def _limited(window: _RateWindow, most: int, now: datetime) -> CallRefused:
     return CallRefused(429, text, headers={"Retry-After": str(seconds)})
 
 
-# FOLDED: How many pages of a team are scraped at one time, by the plan.
-PLAN_PAGES: Mapping[str, int] = {"free": 2, "hobby": 5, "standard": 50, "growth": 100}
-"""Pages at one time by plan, as the service's price list has them; its specification names none."""
-PAGES_WITHOUT_PLAN = 10
-
-
 class TeamSlots:
     """The places of each team for pages that are scraped at one time."""
 
@@ -256,7 +239,7 @@ class TeamSlots:
         self._slots: dict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(most))
 
     def of(self, team: str) -> asyncio.Semaphore:
-        """Return the slots of a team."""
+        """Return the places of a team."""
         return self._slots[team]
 
 
@@ -267,29 +250,19 @@ def pages_at_once(plan: str | None, chosen: int | None) -> int:
     return PAGES_WITHOUT_PLAN if plan is None else PLAN_PAGES[plan]
 
 
-# FOLDED: What runs for a team at the moment, as its usage endpoints tell.
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TeamQueue:
     """The pages of a team that are scraped now, and those that wait."""
 
     active: int = 0
-    """Pages that are scraped now."""
     waiting: int = 0
-    """Pages of jobs that are not begun."""
+    """Pages of jobs that have not begun."""
     last_success: datetime | None = None
     """When a page was scraped last."""
 
 
 class QueueSource(Protocol):
-    """Knows what runs. The jobs do."""
+    """Knows what runs, as the jobs do."""
 
     async def queue_of(self, team: str) -> TeamQueue:
         """Return what runs for a team now."""
-
-
-class EmptyQueue:
-    """Nothing runs: for an emulator without jobs."""
-
-    async def queue_of(self, team: str) -> TeamQueue:
-        """Return zeros."""
-        return TeamQueue()

@@ -1,4 +1,4 @@
-"""What callers say of answers. It is kept and changes nothing; the first word on a search gives back a credit."""
+"""Feedback of callers on answers. It is kept and changes nothing; the first on a search gives a credit back."""
 
 import sqlite3
 from dataclasses import dataclass
@@ -28,9 +28,9 @@ CREATE TABLE IF NOT EXISTS feedback (
 CREATE INDEX IF NOT EXISTS feedback_by_day ON feedback (day, team);
 """
 KEPT_FOR = timedelta(hours=24)
-"""How long an answer can be spoken of."""
+"""How long feedback on an answer is taken."""
 REFUND = 1
-"""Credits that the first word on a search gives back."""
+"""Credits that the first feedback on a search gives back."""
 MOST_REFUNDS = 100
 """Credits that a team gets back on one day, in UTC."""
 _NOTE = "INSERT OR IGNORE INTO answered_calls (id, team, endpoint, answered_at) VALUES (?, ?, ?, ?)"
@@ -43,20 +43,20 @@ _KEEP = "INSERT INTO feedback (team, job_id, feedback_id, day, refunded) VALUES 
 
 @dataclass(frozen=True, slots=True)
 class FeedbackReceipt:
-    """What became of a word on an answer."""
+    """What became of feedback on an answer."""
 
     id: str
-    """UUID of the first word on this answer."""
+    """UUID of the first feedback on this answer."""
     refunded: int
     """Credits that it gave back."""
     refunded_today: int
     """Credits that the team got back today."""
     is_repeated: bool
-    """Whether there was a word before."""
+    """Whether there was feedback before."""
 
 
 class FeedbackBook:
-    """Knows the answers of a day, and what was said of them."""
+    """The answers of a day, and the feedback on them."""
 
     def __init__(self, state: StateDatabase, clock: Clock, ids: IdSource, ledger: CreditLedger) -> None:
         self._state = state
@@ -65,7 +65,7 @@ class FeedbackBook:
         self._ledger = ledger
 
     async def note(self, team: str, job_id: str, endpoint: str) -> None:
-        """Note that a call was answered, so that something can be said of it."""
+        """Note that a call was answered, so that feedback on it can be taken."""
         now = self._clock.now()
 
         def work(connection: sqlite3.Connection) -> None:
@@ -75,13 +75,13 @@ class FeedbackBook:
         await self._state.run(work)
 
     async def knows(self, team: str, job_id: str, endpoint: str) -> bool:
-        """Tell whether such a call of the team was answered within a day."""
+        """Return whether such a call of the team was answered within a day."""
         since = to_micros(self._clock.now() - KEPT_FOR)
         values = (job_id, team, endpoint, since)
         return await self._state.run(lambda connection: connection.execute(_KNOWN, values).fetchone() is not None)
 
     async def take(self, team: str, job_id: str, *, pays: bool) -> FeedbackReceipt:
-        """Keep a word on an answer. The first one gives a credit back if it `pays`, up to so many on one day."""
+        """Keep feedback on an answer. The first gives a credit back if it `pays`, up to MOST_REFUNDS on one day."""
         return await self._state.run(lambda connection: self._take(connection, team, job_id, pays))
 
     def _take(self, connection: sqlite3.Connection, team: str, job_id: str, pays: bool) -> FeedbackReceipt:

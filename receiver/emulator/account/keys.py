@@ -1,4 +1,4 @@
-"""The API keys: which pass, and the team that each belongs to."""
+"""API keys, with the team that each belongs to, and idempotency keys."""
 
 import hashlib
 import hmac
@@ -12,6 +12,14 @@ from receiver.emulator.state.database import StateDatabase
 _SCHEME = "bearer "
 _NO_KEY = "None"
 """What the service's SDK sends in place of a key in version 1, when it has none."""
+HEADER = "x-idempotency-key"
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS idempotency_keys (
+    team TEXT NOT NULL,
+    key TEXT NOT NULL,
+    PRIMARY KEY (team, key)
+) STRICT;
+"""
 OPEN_TEAM = "00000000-0000-4000-8000-000000000000"
 """The team of calls without a key, where those pass."""
 
@@ -34,7 +42,7 @@ class ApiKeys:
 
     @property
     def anyone_passes(self) -> bool:
-        """Whether a caller needs to know nothing."""
+        """Whether a caller passes who knows no key."""
         return self._open_access or not self._keys
 
     @property
@@ -44,7 +52,8 @@ class ApiKeys:
 
     def team_of(self, authorization: str | None) -> str:
         """Return the id of the team for an Authorization header. CallRefused with status 401 refuses it."""
-        key = _bearer(authorization)
+        text = (authorization or "").strip()
+        key = text[len(_SCHEME) :].strip() if text.lower().startswith(_SCHEME) else ""
         given = key.encode("utf-8", "surrogateescape")
         if self._open_access and (not key or (key == _NO_KEY and given not in self._keys)):
             return OPEN_TEAM
@@ -57,28 +66,12 @@ class ApiKeys:
 
 
 def team_of_key(key: bytes) -> str:
-    """Return the id of a key's team, which tells nothing about the key."""
+    """Return the id of a key's team, from which nobody can get the key."""
     return str(uuid.UUID(bytes=hashlib.sha256(b"team of " + key).digest()[:16], version=4))
 
 
-def _bearer(authorization: str | None) -> str:
-    text = (authorization or "").strip()
-    return text[len(_SCHEME) :].strip() if text.lower().startswith(_SCHEME) else ""
-
-
-# FOLDED: Idempotency keys: a start with a key that was used before is refused.
-HEADER = "x-idempotency-key"
-SCHEMA = """
-CREATE TABLE IF NOT EXISTS idempotency_keys (
-    team TEXT NOT NULL,
-    key TEXT NOT NULL,
-    PRIMARY KEY (team, key)
-) STRICT;
-"""
-
-
 class IdempotencyKeys:
-    """The keys that each team has used."""
+    """The idempotency keys that each team has used. A start with one of them is refused."""
 
     def __init__(self, state: StateDatabase) -> None:
         self._state = state

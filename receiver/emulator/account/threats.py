@@ -26,7 +26,7 @@ class UnsafeUrl(ScrapeFailed):
 
 
 class ThreatGuard:
-    """Checks URLs by the policy of the organisation, and by what a request says in its place.
+    """Checks URLs by the policy of the organisation, or by what a request sets in its place.
 
     The organisation has mode `normal` if threat protection is on, failurePolicy `open`, threshold 70, and no lists.
     """
@@ -37,7 +37,7 @@ class ThreatGuard:
         self._client = client
 
     async def check(self, url: str, override: Json | None = None) -> int:
-        """Return the credits of the check. Raises UnsafeUrl, which has them too, if the URL is blocked.
+        """Return the credits of the check. Raises UnsafeUrl, which also has them, if the URL is blocked.
 
         White lists come before all else, then black lists and top-level domains; the risk service is asked last.
         """
@@ -80,7 +80,7 @@ class ThreatGuard:
 
 
 def fits(host: str, pattern: str) -> bool:
-    """Tell whether a host is the domain of a pattern, in which `*` stands for any characters."""
+    """Return whether a host is the domain of a pattern, in which `*` stands for any characters."""
     first, *rest = pattern.rstrip(".").lower().split("*")
     if not rest:
         return host == first
@@ -88,7 +88,7 @@ def fits(host: str, pattern: str) -> bool:
 
 
 def _fit_in_turn(text: str, parts: Sequence[str]) -> bool:
-    """Tell whether the parts come one after the other, the last one at the end. The first place is the best one."""
+    """Return whether the parts follow one another, the last one at the end. The first place is the best one."""
     *middle, last = parts
     for part in middle:
         place = text.find(part)

@@ -1,18 +1,29 @@
-"""The account operations of both versions: credits, tokens, the queue."""
+"""The operations on a team's account: credits, tokens, the queue, feedback on answers, and a key for an agent."""
 
+import re
+import secrets
 from datetime import datetime
+
+from pydantic import BaseModel, ConfigDict, StrictBool, StrictStr
+from typing_extensions import override
 
 from receiver.core.clock import Clock
 from receiver.emulator.account.account import CreditLedger, MonthOfCredits, QueueSource
-from receiver.emulator.api.calls import Answer, ApiCall, ApiOperation, Json
+from receiver.emulator.account.feedback import MOST_REFUNDS, FeedbackBook
+from receiver.emulator.account.keys import ApiKeys
+from receiver.emulator.api.calls import Answer, ApiCall, ApiOperation, Handle, Json, OperationFamily
 from receiver.emulator.clock import wire_time
+from receiver.emulator.contracts import Account
+from receiver.emulator.failures import CallRefused
+from receiver.emulator.scraping.cache import KeptScrapes, ScrapeExpired
+from receiver.emulator.wire.bodies import RequestPolicy, custom_issue, read_body, refusal
+from receiver.emulator.wire.feedback import read_endpoint_feedback, read_search_feedback
 
 TOKENS_PER_CREDIT = 15
-_LIMIT = "account"
 
 
-class AccountOperations:
-    """Answers what a team has, has used, and has running."""
+class AccountOperations(OperationFamily):
+    """Answers what a team has, has used, and has running, in both versions."""
 
     def __init__(self, ledger: CreditLedger, queues: QueueSource, clock: Clock, *, max_concurrency: int) -> None:
         self._ledger = ledger
@@ -20,29 +31,23 @@ class AccountOperations:
         self._clock = clock
         self._max_concurrency = max_concurrency
 
+    @override
     def operations(self) -> list[ApiOperation]:
-        """Return the operations of both versions."""
-        handlers = {
-            "/team/credit-usage": self._credits,
-            "/team/token-usage": self._tokens,
-            "/team/credit-usage/historical": self._credit_history,
-            "/team/token-usage/historical": self._token_history,
+        handlers: dict[str, Handle] = {
+            "/team/credit-usage": lambda call: self._usage(call, "Credits", 1),
+            "/team/token-usage": lambda call: self._usage(call, "Tokens", TOKENS_PER_CREDIT),
+            "/team/credit-usage/historical": lambda call: self._history(call, "creditsUsed", 1),
+            "/team/token-usage/historical": lambda call: self._history(call, "tokensUsed", TOKENS_PER_CREDIT),
             "/team/queue-status": self._queue,
             "/concurrency-check": self._concurrency,
         }
         return [
-            ApiOperation("GET", f"/v{version}{path}", handle, _LIMIT)
+            ApiOperation("GET", f"/v{version}{path}", handle, "account")
             for version in (1, 2)
             for path, handle in handlers.items()
         ]
 
-    async def _credits(self, call: ApiCall) -> Answer:
-        return Answer(await self._usage(call, "Credits", 1))
-
-    async def _tokens(self, call: ApiCall) -> Answer:
-        return Answer(await self._usage(call, "Tokens", TOKENS_PER_CREDIT))
-
-    async def _usage(self, call: ApiCall, unit: str, factor: int) -> Json:
+    async def _usage(self, call: ApiCall, unit: str, factor: int) -> Answer:
         start = _month(self._clock.now())
         remaining = await self._ledger.remaining(call.team) * factor
         fields = {
@@ -52,20 +57,12 @@ class AccountOperations:
             "billingPeriodEnd": wire_time(_next_month(start)),
         }
         if call.version == 1:
-            fields = {_snake(name): value for name, value in fields.items()}
-        return {"success": True, "data": fields}
+            fields = {re.sub("[A-Z]", lambda one: f"_{one[0].lower()}", name): fields[name] for name in fields}
+        return Answer({"success": True, "data": fields})
 
-    async def _credit_history(self, call: ApiCall) -> Answer:
-        return Answer(await self._history(call, "creditsUsed", 1))
-
-    async def _token_history(self, call: ApiCall) -> Answer:
-        return Answer(await self._history(call, "tokensUsed", TOKENS_PER_CREDIT))
-
-    async def _history(self, call: ApiCall, name: str, factor: int) -> Json:
+    async def _history(self, call: ApiCall, name: str, factor: int) -> Answer:
         by_key = call.query.get("byApiKey", "").lower() == "true"
-        months = await self._ledger.months(call.team)
-        if not months:
-            months = [MonthOfCredits(_month(self._clock.now()), 0)]
+        months = await self._ledger.months(call.team) or [MonthOfCredits(_month(self._clock.now()), 0)]
         periods = [
             {
                 "startDate": wire_time(month.start),
@@ -75,7 +72,7 @@ class AccountOperations:
             }
             for month in months
         ]
-        return {"success": True, "periods": periods}
+        return Answer({"success": True, "periods": periods})
 
     async def _queue(self, call: ApiCall) -> Answer:
         found = await self._queues.queue_of(call.team)
@@ -104,5 +101,107 @@ def _next_month(start: datetime) -> datetime:
     return start.replace(year=year, month=month + 1)
 
 
-def _snake(name: str) -> str:
-    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
+class FeedbackOperations(OperationFamily):
+    """Takes feedback on answers. Only the first feedback on a search gives a credit back."""
+
+    def __init__(self, book: FeedbackBook, kept: KeptScrapes, policy: RequestPolicy) -> None:
+        self._book = book
+        self._kept = kept
+        self._policy = policy
+
+    @override
+    def operations(self) -> list[ApiOperation]:
+        return [
+            ApiOperation("POST", "/v2/search/{id}/feedback", self.of_search, "account"),
+            ApiOperation("POST", "/v2/feedback", self.of_any, "account"),
+        ]
+
+    async def of_search(self, call: ApiCall) -> Answer:
+        """Take feedback on a search."""
+        read_search_feedback(call.body, self._policy)
+        return await self._take(call.team, call.uuid(), "search")
+
+    async def of_any(self, call: ApiCall) -> Answer:
+        """Take feedback on a search, a scrape, a parsed file or a map."""
+        read = read_endpoint_feedback(call.body, self._policy)
+        return await self._take(call.team, str(read.job_id), read.endpoint)
+
+    async def _take(self, team: str, job_id: str, endpoint: str) -> Answer:
+        if not await self._exists(team, job_id, endpoint):
+            raise CallRefused(404, "Job not found")
+        receipt = await self._book.take(team, job_id, pays=endpoint == "search")
+        body: Json = {
+            "success": True,
+            "feedbackId": receipt.id,
+            "creditsRefunded": receipt.refunded,
+            "creditsRefundedToday": receipt.refunded_today,
+            "dailyRefundCap": MOST_REFUNDS,
+            "dailyCapReached": receipt.refunded_today >= MOST_REFUNDS,
+        }
+        if receipt.is_repeated:
+            body["alreadySubmitted"] = True
+        return Answer(body)
+
+    async def _exists(self, team: str, job_id: str, endpoint: str) -> bool:
+        if endpoint in ("search", "map"):
+            return await self._book.knows(team, job_id, endpoint)
+        try:
+            return await self._kept.find(team, job_id) is not None
+        except ScrapeExpired:
+            return False
+
+
+_SIGNUP = "/v2/agent-signup"
+_POLICY = RequestPolicy()
+
+
+class SignupBody(BaseModel):
+    """The body of POST /v2/agent-signup. Its names have underscores, as the service has them."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    email: StrictStr
+    """The address of the person who answers for the agent. Nothing is sent to it."""
+    agent_name: StrictStr
+    accept_terms: StrictBool
+    """Whether the terms are accepted. The emulator has none."""
+
+
+class RegistrationOperations(OperationFamily):
+    """Explains how an agent without a key gets one here, and gives one where any key passes."""
+
+    def __init__(self, keys: ApiKeys, account: Account) -> None:
+        self._keys = keys
+        self._account = account
+
+    @override
+    def operations(self) -> list[ApiOperation]:
+        """Callers need no key for them."""
+        return [
+            ApiOperation("GET", _SIGNUP, self.explain, "account", needs_key=False),
+            ApiOperation("POST", _SIGNUP, self.sign_up, "account", needs_key=False),
+        ]
+
+    async def explain(self, call: ApiCall) -> Answer:
+        """Say how to get a key here."""
+        return Answer({"success": True, "message": self._keys.advice})
+
+    async def sign_up(self, call: ApiCall) -> Answer:
+        """Give a key. CallRefused with status 403 where only the configured keys pass."""
+        read = read_body(SignupBody, call.body, _POLICY)
+        if "@" not in read.email.strip("@") or not read.agent_name.strip() or not read.accept_terms:
+            rule = "email has to be an address, agent_name a text, and accept_terms true"
+            raise refusal([custom_issue(rule)])
+        if not self._keys.anyone_passes:
+            raise CallRefused(403, self._keys.advice, hints=[self._keys.advice])
+        key = f"fc-{secrets.token_hex(16)}"
+        left = await self._account.remaining(self._keys.team_of(f"Bearer {key}"))
+        answer = {
+            "success": True,
+            "api_key": key,
+            "sponsor_status": "verified",
+            "credit_limit": left,
+            "credits_remaining": left,
+            "message": "No mail was sent: this is an emulator, whose keys need no confirmation.",
+        }
+        return Answer(answer, 201)

@@ -1,12 +1,25 @@
-"""The operations of browser sessions, by themselves and for the page of a scrape."""
+"""The operations on browser sessions, alone or for the page of a scrape, and the files that browsers make."""
 
 import json
 import re
-import uuid
 from datetime import timedelta
 
+from starlette.requests import Request as HttpRequest
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+from typing_extensions import override
+
 from receiver.core.clock import Clock
-from receiver.emulator.api.calls import Answer, ApiCall, ApiOperation, Json
+from receiver.emulator.api.calls import (
+    OPEN_TO_BROWSERS,
+    Answer,
+    ApiCall,
+    ApiOperation,
+    Json,
+    OperationFamily,
+    reply_refusal,
+)
+from receiver.emulator.browser.media import PREFIX, MediaStore
 from receiver.emulator.browser.session_records import CodeOutcome, Language, SessionHost, SessionPlan, SessionRecord
 from receiver.emulator.clock import wire_time
 from receiver.emulator.extraction.model import LanguageModel, ModelFailed
@@ -24,8 +37,8 @@ _FAMILIES = ("/v2/browser", "/v2/interact")
 """Two names of the service for the same operations."""
 
 
-class BrowserOperations:
-    """Opens, lists and ends sessions, and runs code in them. Without sessions, every call says so."""
+class BrowserOperations(OperationFamily):
+    """Opens, lists and ends sessions, and runs code in them. Without a browser, it refuses every call."""
 
     def __init__(
         self,
@@ -42,8 +55,8 @@ class BrowserOperations:
         self._policy = policy
         self._model = model
 
+    @override
     def operations(self) -> list[ApiOperation]:
-        """Return the operations."""
         found = [
             ApiOperation("POST", "/v2/scrape/{id}/interact", self.interact, "browserExecute", "browser"),
             ApiOperation("DELETE", "/v2/scrape/{id}/interact", self.stop, "crawlStatus", "browser"),
@@ -76,33 +89,33 @@ class BrowserOperations:
     async def execute(self, call: ApiCall) -> Answer:
         """Run code in a session."""
         host, code = self._host(), read_code(call.body, self._policy)
-        record = host.find(call.team, _uuid(call.path["id"]))
-        return Answer(_told(await host.execute(record, code.language, code.code, code.timeout), code.language))
+        record = host.find(call.team, call.uuid())
+        return Answer(_outcome(await host.execute(record, code.language, code.code, code.timeout), code.language))
 
     async def end(self, call: ApiCall) -> Answer:
         """End a session."""
         host = self._host()
-        return await self._ended(host, host.find(call.team, _uuid(call.path["id"])))
+        return await self._ended(host, host.find(call.team, call.uuid()))
 
     async def interact(self, call: ApiCall) -> Answer:
         """Run code, or what a model makes of a prompt, on the page of a scrape. The first call opens a session."""
         host, asked = self._host(), read_interaction(call.body, self._policy)
-        scrape_id = _uuid(call.path["id"])
+        scrape_id = call.uuid()
         model = self._model_for(asked)
         record = host.of_scrape(call.team, scrape_id) or await self._open_for(host, call.team, scrape_id, asked)
         if model is not None:
             code = await _code_of(model, asked.prompt or "", await host.page_text(record), asked.timeout)
-            body = _told(await host.execute(record, "python", code, asked.timeout), "python")
+            body = _outcome(await host.execute(record, "python", code, asked.timeout), "python")
             body["output"] = body["result"]
         else:
             outcome = await host.execute(record, asked.language, asked.code or "", asked.timeout)
-            body = _told(outcome, asked.language)
+            body = _outcome(outcome, asked.language)
         return Answer(body | _addresses(record, call.base_url))
 
     async def stop(self, call: ApiCall) -> Answer:
         """End the session of a scrape."""
         host = self._host()
-        record = host.of_scrape(call.team, _uuid(call.path["id"]))
+        record = host.of_scrape(call.team, call.uuid())
         if record is None:
             raise CallRefused(404, "Browser session not found")
         return await self._ended(host, record)
@@ -158,7 +171,7 @@ async def _code_of(model: LanguageModel, prompt: str, page: str, seconds: float)
     return "\n".join(lines[1:-1]) if len(lines) > 2 and lines[0].startswith("```") else answer
 
 
-def _told(outcome: CodeOutcome, language: Language) -> Json:
+def _outcome(outcome: CodeOutcome, language: Language) -> Json:
     body: Json = {
         "success": outcome.exit_code == 0,
         "stdout": outcome.stdout,
@@ -176,7 +189,7 @@ def _told(outcome: CodeOutcome, language: Language) -> Json:
 
 
 def _reason(errors: str) -> str:
-    """Return the line of standard error that says what went wrong."""
+    """Return the line of standard error that names the problem."""
     lines = [line.strip() for line in errors.partition("\nCall log:")[0].split("\n") if line.strip()]
     named = [line for line in lines if re.match(r"([\w.]*(Error|Exception|Exit|Interrupt)\b|\w+\.\w+:)", line)]
     return (named or lines or [""])[-1][:500]
@@ -203,8 +216,25 @@ def _shown(record: SessionRecord, base_url: str) -> Json:
     }
 
 
-def _uuid(text: str) -> str:
-    try:
-        return str(uuid.UUID(text))
-    except ValueError:
-        raise CallRefused(400, "Invalid job ID") from None
+_SAFE = {"X-Content-Type-Options": "nosniff", "Content-Security-Policy": "sandbox; default-src 'none'"}
+"""Nothing of a page runs with the rights of the emulator's origin."""
+
+
+class MediaEndpoint:
+    """An ASGI app for the files that a browser made. It needs no key: their names are secrets."""
+
+    def __init__(self, store: MediaStore) -> None:
+        self._store = store
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request for a file: 404 if there is none, or its time is over."""
+        response = await self._respond(HttpRequest(scope, receive))
+        await response(scope, receive, send)
+
+    async def _respond(self, request: HttpRequest) -> Response:
+        if request.method not in ("GET", "HEAD"):
+            return await reply_refusal(CallRefused(405, "Files are only read", headers={"Allow": "GET, HEAD"}))
+        file = await self._store.find(str(request.scope["path"]).removeprefix(f"{PREFIX}/"))
+        if file is None:
+            return await reply_refusal(CallRefused(404, "There is no such file, or its 24 hours are over"))
+        return Response(file.data, headers=_SAFE | OPEN_TO_BROWSERS, media_type=file.content_type)

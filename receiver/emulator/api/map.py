@@ -1,10 +1,11 @@
-"""The operations of a map: POST /v1/map and POST /v2/map."""
+"""The map of a site: the URLs that it has, for POST /v1/map and /v2/map, and for agents."""
 
 import asyncio
-from collections.abc import Iterator
 from dataclasses import replace
 
-from receiver.emulator.api.calls import Answer, ApiCall, ApiOperation
+from typing_extensions import override
+
+from receiver.emulator.api.calls import Answer, ApiCall, ApiOperation, OperationFamily
 from receiver.emulator.contracts import Account, NoteAnswer
 from receiver.emulator.failures import ScrapeFailed
 from receiver.emulator.fetching.fetcher import Fetcher
@@ -23,7 +24,7 @@ _MOST = 100_000
 """The most URLs that are looked at for a search, whatever the limit."""
 
 
-class MapOperations:
+class MapOperations(OperationFamily):
     """Lists the URLs of a site: from its sitemaps, the links of one page, and what was scraped before."""
 
     def __init__(
@@ -45,8 +46,8 @@ class MapOperations:
         self._note = note
         self._policy = policy
 
+    @override
     def operations(self) -> list[ApiOperation]:
-        """Return the operations."""
         return [ApiOperation("POST", f"/v{version}/map", self.map, "map") for version in (1, 2)]
 
     async def map(self, call: ApiCall) -> Answer:
@@ -56,7 +57,9 @@ class MapOperations:
         try:
             async with asyncio.timeout(plan.timeout / 1000):
                 found = await self._found(plan, call.team, warnings)
-                links = await asyncio.to_thread(_chosen, found, plan)
+                chosen = (
+                    await asyncio.to_thread(sorted_by_likeness, found, plan.search) if plan.search else [*found]
+                )
         except TimeoutError:
             raise ScrapeFailed(
                 "MAP_TIMEOUT", f"The map was not ready within {plan.timeout} milliseconds."
@@ -66,7 +69,7 @@ class MapOperations:
                 await self._account.charge(call.team, exc.credits)
             raise
         await self._account.charge(call.team, CREDITS)
-        body = _body(call, links, warnings)
+        body = _body(call, chosen[: plan.limit], warnings)
         if call.version == 2:
             body["id"] = self._ids.new()
             await self._note(call.team, body["id"], "map")
@@ -121,21 +124,13 @@ class MapOperations:
             await urls.aclose()
 
 
-def _chosen(found: SiteLinks, plan: MapPlan) -> list[SiteLink]:
-    links = sorted_by_likeness(found, plan.search) if plan.search else list(found)
-    return links[: plan.limit]
-
-
 def _body(call: ApiCall, links: list[SiteLink], warnings: list[str]) -> Json:
     if len(links) < 2:
         warnings.append("The map has fewer than 2 URLs. A map of the root of the site has more.")
-    listed = [link.url if call.version == 1 else dict(_fields(link)) for link in links]
+    listed = [link.url if call.version == 1 else _fields(link) for link in links]
     return {"success": True, "links": listed, **({"warning": " ".join(warnings)} if warnings else {})}
 
 
-def _fields(link: SiteLink) -> Iterator[tuple[str, str]]:
-    yield "url", link.url
-    if link.title:
-        yield "title", link.title
-    if link.description:
-        yield "description", link.description
+def _fields(link: SiteLink) -> Json:
+    fields = {"url": link.url, "title": link.title, "description": link.description}
+    return {name: value for name, value in fields.items() if value}

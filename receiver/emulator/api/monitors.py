@@ -1,26 +1,27 @@
 """The operations of monitors: create, list, read, change, delete, run, and their checks."""
 
-import uuid
 from urllib.parse import urlencode
 
-from receiver.emulator.api.calls import Answer, ApiCall, ApiOperation
+from typing_extensions import override
+
+from receiver.emulator.api.calls import Answer, ApiCall, ApiOperation, OperationFamily
 from receiver.emulator.failures import CallRefused
-from receiver.emulator.monitors.records import CHECK_STATUSES, PAGE_STATUSES
 from receiver.emulator.monitors.service import MonitorBusy, Monitors
+from receiver.emulator.monitors.table import CHECK_STATUSES, PAGE_STATUSES
 from receiver.emulator.scrapes import Json
 
 _LIMIT, _MOST = 25, 100
 _MOST_TO_SKIP = 2**53
 
 
-class MonitorOperations:
-    """The operations over the emulator's monitors."""
+class MonitorOperations(OperationFamily):
+    """Creates, shows, changes, deletes and runs monitors, and shows their checks."""
 
     def __init__(self, monitors: Monitors) -> None:
         self._monitors = monitors
 
+    @override
     def operations(self) -> list[ApiOperation]:
-        """Return the operations."""
         one = "/v2/monitor/{id}"
         return [
             ApiOperation("POST", "/v2/monitor", self.create, "crawl"),
@@ -67,12 +68,11 @@ class MonitorOperations:
     async def checks(self, call: ApiCall) -> Answer:
         """List the checks of a monitor, the newest first."""
         limit, offset = _number(call, "limit", _LIMIT, 1, _MOST), _number(call, "offset", 0, 0, _MOST_TO_SKIP)
-        status = _choice(call, CHECK_STATUSES)
-        checks = await self._monitors.checks(call.team, _id(call), limit, offset, status)
+        checks = await self._monitors.checks(call.team, _id(call), limit, offset, _choice(call, CHECK_STATUSES))
         return Answer({"success": True, "data": checks})
 
     async def check(self, call: ApiCall) -> Answer:
-        """Answer with a check and some of its pages. `next` is there while more pages are."""
+        """Answer with a check and some of its pages. It has `next` if there are more."""
         limit, skip = _number(call, "limit", _LIMIT, 1, _MOST), _number(call, "skip", 0, 0, _MOST_TO_SKIP)
         status = _choice(call, PAGE_STATUSES)
         monitor_id, check_id = _id(call), _id(call, "checkId")
@@ -87,10 +87,7 @@ class MonitorOperations:
 
 
 def _id(call: ApiCall, name: str = "id") -> str:
-    try:
-        return str(uuid.UUID(call.path.get(name, "")))
-    except ValueError:
-        raise _bad_request(name, "a UUID") from None
+    return call.uuid(name, _bad_request(name, "a UUID"))
 
 
 def _number(call: ApiCall, name: str, default: int, lowest: int, highest: int) -> int:

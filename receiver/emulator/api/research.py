@@ -1,113 +1,81 @@
-"""The operations on agents, which only version 2 has."""
+"""The operations on extractions, in both versions, and on agents, which only version 2 has."""
 
 import uuid
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 
-from receiver.emulator.api.calls import Answer, ApiCall, ApiOperation, CallRefused, Json
+from typing_extensions import override
+
+from receiver.emulator.api.calls import Answer, ApiCall, ApiOperation, Json, OperationFamily
 from receiver.emulator.api.jobs import job_id, translated_failures
 from receiver.emulator.clock import wire_time
+from receiver.emulator.failures import CallRefused
 from receiver.emulator.json_text import to_json
-from receiver.emulator.research.engine import ResearchEngine
-from receiver.emulator.research.records import ResearchRecord, ResearchState, ResearchStep
-from receiver.emulator.research.runner import MAX_CREDITS_EXCEEDED
-from receiver.emulator.research.settling import TOKENS_PER_CREDIT
+from receiver.emulator.research.engine import MAX_CREDITS_EXCEEDED, TOKENS_PER_CREDIT, ResearchEngine
+from receiver.emulator.research.table import ResearchRecord, ResearchState, ResearchStep
 from receiver.emulator.wire.bodies import RequestPolicy
 from receiver.emulator.wire.research import read_agent, read_extract
 
-# FOLDED: What an agent did, event by event, in the words that SDKs read.
-_NAMES = uuid.UUID("6f1d3c1e-5b0a-4d59-9b1c-5d1f0c9e2a77")
-"""The name space of ids in traces: the same agent has the same ids whenever it is asked for."""
-
-
-def snapshot_id(job: ResearchRecord) -> str:
-    """Return the id of the snapshot of an agent's result."""
-    return _id_of(job, "snapshot")
-
-
-def snapshot_text(job: ResearchRecord) -> str | None:
-    """Return the result of an agent as a text; None if there is none."""
-    return None if job.result.data is None else to_json(job.result.data).decode()
-
-
-def trace_of(job: ResearchRecord, steps: Sequence[ResearchStep]) -> list[Json]:
-    """Return the events of an agent, the oldest first."""
-    return [
-        {
-            "schemaVersion": 1,
-            "eventId": _id_of(job, f"event {number}"),
-            "runId": job.id,
-            "occurredAt": wire_time(at),
-            "producerSequence": number,
-            "agent": {"id": _id_of(job, "agent"), "role": "orchestrator", "name": "agent"},
-            **event,
-        }
-        for number, (at, event) in enumerate(_events(job, steps), 1)
-    ]
-
-
-def _events(job: ResearchRecord, steps: Sequence[ResearchStep]) -> Iterator[tuple[datetime, Json]]:
-    yield job.created_at, {"type": "run.started"}
-    yield job.created_at, {"type": "agent.started"}
-    for number, step in enumerate(steps, 1):
-        call = {"toolCallId": _id_of(job, f"call {number}"), "toolName": step.action}
-        yield step.at, {"type": "tool_call.started", **call, "parameters": step.input}
-        yield step.at, {"type": "tool_call.finished", **call, "result": step.outcome}
-    if job.ended_at is None:
-        return
-    if job.result.data is not None:
-        names = {"artifactId": _id_of(job, "result"), "snapshotId": snapshot_id(job)}
-        yield job.ended_at, {"type": "artifact.updated", "artifact": {"kind": "json", "change": "init", **names}}
-    lasted = int((job.ended_at - job.created_at).total_seconds() * 1000)
-    outcome, error = end_of(job)
-    general = "failed" if outcome == "credit_limit_reached" else outcome
-    yield job.ended_at, {"type": "agent.finished", "outcome": general, "durationMs": lasted, "error": error}
-    yield job.ended_at, {"type": "run.finished", "outcome": outcome, "error": error}
-
-
-def end_of(job: ResearchRecord) -> tuple[str, Json | None]:
-    """Return how an agent that has ended did so, in the words of traces and conversations, and its error."""
-    if job.state is ResearchState.COMPLETED:
-        return "succeeded", None
-    if job.state is ResearchState.CANCELLED:
-        return "cancelled", _error("cancelled", "system", "The agent was cancelled")
-    if job.error == MAX_CREDITS_EXCEEDED:
-        return "credit_limit_reached", _error("credit_limit_reached", "billing", job.error)
-    return "failed", _error("internal", "agent", job.error or "")
-
-
-def _error(code: str, source: str, message: str) -> Json:
-    return {"code": code, "source": source, "retryable": False, "message": message}
-
-
-def _id_of(job: ResearchRecord, name: str) -> str:
-    return str(uuid.uuid5(_NAMES, f"{job.id} {name}"))
-
-
 CANCELLED = "The agent was cancelled"
 """The error of a cancelled agent: its status has no value of its own for that."""
+DEPRECATION = "Extract is only maintained. Scrape with the format json, or an agent, does the same."
+REPLACEMENT = "/v2/scrape with the format json, or /v2/agent"
+_DEPRECATED = {"Deprecation": "true", "Warning": f'299 - "{DEPRECATION}"'}
+_NAMES = uuid.UUID("6f1d3c1e-5b0a-4d59-9b1c-5d1f0c9e2a77")
+"""The name space of ids in traces: the same agent has the same ids whenever it is asked for."""
 _HINT = 60
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_MILLISECONDS = 253_402_300_799_000
 """The last moment that a date can have."""
 
 
-class AgentOperations:
-    """Starts agents, tells of them, lists and cancels them."""
+class ResearchOperations(OperationFamily):
+    """Starts and shows extractions and agents; lists and cancels agents."""
 
     def __init__(self, engine: ResearchEngine, policy: RequestPolicy) -> None:
         self._engine = engine
         self._policy = policy
 
-    async def start(self, call: ApiCall) -> Answer:
+    @override
+    def operations(self) -> list[ApiOperation]:
+        return [
+            ApiOperation("POST", "/v1/extract", self.start_extract, "extract", "rules"),
+            ApiOperation("POST", "/v2/extract", self.start_extract, "extract", "rules"),
+            ApiOperation("GET", "/v1/extract/{id}", self.extract_status, "extractStatus", "rules"),
+            ApiOperation("GET", "/v2/extract/{id}", self.extract_status, "extractStatus", "rules"),
+            ApiOperation("POST", "/v2/agent", self.start_agent, "extract", "rules"),
+            ApiOperation("GET", "/v2/agent", self.listing, "extractStatus"),
+            ApiOperation("GET", "/v2/agent/{id}", self.agent_status, "extractStatus", "rules"),
+            ApiOperation("DELETE", "/v2/agent/{id}", self.cancel, "extractStatus"),
+            ApiOperation("GET", "/v2/agent/{id}/trace", self.trace, "extractStatus"),
+            ApiOperation("GET", "/v2/agent/{id}/snapshots/{snapshotId}", self.snapshot, "extractStatus"),
+            ApiOperation("GET", "/v2/agent/threads/{id}", self.thread, "extractStatus"),
+        ]
+
+    async def start_extract(self, call: ApiCall) -> Answer:
+        """Start an extraction."""
+        plan = read_extract(call.body, call.version, self._policy)
+        job = await self._engine.start(plan, call.team)
+        answer: Json = {"success": True, "id": job.id, "urlTrace": []}
+        if plan.invalid_urls is not None:
+            answer["invalidURLs"] = list(plan.invalid_urls)
+        return _deprecated(answer)
+
+    async def extract_status(self, call: ApiCall) -> Answer:
+        """Return the status and the result. A failed extraction is an answer with HTTP status 200, too."""
+        with translated_failures():
+            job = await self._engine.get("extract", job_id(call), call.team)
+        return _deprecated(_extract_body(job))
+
+    async def start_agent(self, call: ApiCall) -> Answer:
         """Start an agent."""
         plan = read_agent(call.body, self._policy)
         with translated_failures():
             job = await self._engine.start(plan, call.team)
         return Answer({"success": True, "id": job.id, "threadId": job.thread_id, "threadTurn": job.turn})
 
-    async def status(self, call: ApiCall) -> Answer:
-        """Return the status and the result. One that failed is an answer with status 200, too."""
+    async def agent_status(self, call: ApiCall) -> Answer:
+        """Return the status and the result. A failed agent is an answer with HTTP status 200, too."""
         with translated_failures():
             job = await self._engine.get("agent", job_id(call), call.team)
         return Answer(_agent_body(job))
@@ -129,13 +97,13 @@ class AgentOperations:
         """Return the result of an agent as a text, by the id in its trace."""
         with translated_failures():
             job = await self._engine.get("agent", job_id(call), call.team)
-        text = snapshot_text(job)
-        if text is None or call.path["snapshotId"] != snapshot_id(job):
+        if job.result.data is None or call.path["snapshotId"] != snapshot_id(job):
             raise CallRefused(404, "Snapshot not found")
+        text = to_json(job.result.data).decode()
         return Answer({"success": True, "id": job.id, "snapshotId": snapshot_id(job), "snapshot": text})
 
     async def thread(self, call: ApiCall) -> Answer:
-        """Return a conversation: its agents, the oldest first, with their data if that is asked for."""
+        """Return a conversation: its agents, the oldest first, with their data on request."""
         with translated_failures():
             jobs = await self._engine.thread(job_id(call), call.team)
         with_data = call.query.get("includeData") == "true"
@@ -153,23 +121,32 @@ class AgentOperations:
         jobs, more = await self._engine.listing("agent", call.team, _before(call))
         body: Json = {"success": True, "agents": [_item(job) for job in jobs]}
         if more:
-            milliseconds = _milliseconds(jobs[-1].created_at)
+            milliseconds = (jobs[-1].created_at - _EPOCH) // timedelta(milliseconds=1)
             body["next"] = f"{call.base_url}/v2/agent?before={milliseconds}"
         return Answer(body)
 
 
-def agent_operations(engine: ResearchEngine, policy: RequestPolicy) -> list[ApiOperation]:
-    """Return the operations on agents."""
-    agents = AgentOperations(engine, policy)
-    return [
-        ApiOperation("POST", "/v2/agent", agents.start, "extract", "rules"),
-        ApiOperation("GET", "/v2/agent", agents.listing, "extractStatus"),
-        ApiOperation("GET", "/v2/agent/{id}", agents.status, "extractStatus", "rules"),
-        ApiOperation("DELETE", "/v2/agent/{id}", agents.cancel, "extractStatus"),
-        ApiOperation("GET", "/v2/agent/{id}/trace", agents.trace, "extractStatus"),
-        ApiOperation("GET", "/v2/agent/{id}/snapshots/{snapshotId}", agents.snapshot, "extractStatus"),
-        ApiOperation("GET", "/v2/agent/threads/{id}", agents.thread, "extractStatus"),
-    ]
+def _deprecated(body: Json) -> Answer:
+    return Answer({**body, "warnings": [DEPRECATION], "replacement": REPLACEMENT}, headers=_DEPRECATED)
+
+
+def _extract_body(job: ResearchRecord) -> Json:
+    done = job.state is ResearchState.COMPLETED
+    body: Json = {
+        "success": job.state is not ResearchState.FAILED,
+        "status": job.state,
+        "data": job.result.data if done else [],
+        "expiresAt": wire_time(job.expires_at),
+        "creditsUsed": job.credits,
+        "tokensUsed": job.credits * TOKENS_PER_CREDIT,
+    }
+    if job.error is not None:
+        body["error"] = job.error
+    if job.plan.show_sources and done:
+        body["sources"] = job.result.sources
+    if job.result.warning is not None:
+        body["warning"] = job.result.warning
+    return body
 
 
 def _shown_state(job: ResearchRecord) -> str:
@@ -230,10 +207,6 @@ def _item(job: ResearchRecord) -> Json:
     }
 
 
-def _milliseconds(moment: datetime) -> int:
-    return (moment - _EPOCH) // timedelta(milliseconds=1)
-
-
 def _before(call: ApiCall) -> datetime | None:
     text = call.query.get("before")
     if text is None:
@@ -244,66 +217,60 @@ def _before(call: ApiCall) -> datetime | None:
     raise CallRefused(400, "Bad Request", code="BAD_REQUEST", details=[issue])
 
 
-# FOLDED: The operations on extractions, in both versions. Each answer says that they are only maintained.
-DEPRECATION = "Extract is only maintained. Scrape with the format json, or an agent, does the same."
-REPLACEMENT = "/v2/scrape with the format json, or /v2/agent"
-_HEADERS = {"Deprecation": "true", "Warning": f'299 - "{DEPRECATION}"'}
+def snapshot_id(job: ResearchRecord) -> str:
+    """Return the id of the snapshot of an agent's result."""
+    return _id_of(job, "snapshot")
 
 
-class ExtractOperations:
-    """Starts extractions, and tells of them."""
-
-    def __init__(self, engine: ResearchEngine, policy: RequestPolicy) -> None:
-        self._engine = engine
-        self._policy = policy
-
-    async def start(self, call: ApiCall) -> Answer:
-        """Start an extraction."""
-        plan = read_extract(call.body, call.version, self._policy)
-        job = await self._engine.start(plan, call.team)
-        answer: Json = {"success": True, "id": job.id, "urlTrace": []}
-        if plan.invalid_urls is not None:
-            answer["invalidURLs"] = list(plan.invalid_urls)
-        return _deprecated(answer)
-
-    async def status(self, call: ApiCall) -> Answer:
-        """Return the status and the result. One that failed is an answer with status 200, too."""
-        with translated_failures():
-            job = await self._engine.get("extract", job_id(call), call.team)
-        return _deprecated(_extract_body(job))
-
-
-def extract_operations(engine: ResearchEngine, policy: RequestPolicy) -> list[ApiOperation]:
-    """Return the operations on extractions."""
-    extracts = ExtractOperations(engine, policy)
+def trace_of(job: ResearchRecord, steps: Sequence[ResearchStep]) -> list[Json]:
+    """Return what an agent did, event by event, in the words that SDKs read."""
     return [
-        operation
-        for version in ("/v1", "/v2")
-        for operation in (
-            ApiOperation("POST", f"{version}/extract", extracts.start, "extract", "rules"),
-            ApiOperation("GET", f"{version}/extract/{{id}}", extracts.status, "extractStatus", "rules"),
-        )
+        {
+            "schemaVersion": 1,
+            "eventId": _id_of(job, f"event {number}"),
+            "runId": job.id,
+            "occurredAt": wire_time(at),
+            "producerSequence": number,
+            "agent": {"id": _id_of(job, "agent"), "role": "orchestrator", "name": "agent"},
+            **event,
+        }
+        for number, (at, event) in enumerate(_events(job, steps), 1)
     ]
 
 
-def _deprecated(body: Json) -> Answer:
-    return Answer({**body, "warnings": [DEPRECATION], "replacement": REPLACEMENT}, headers=_HEADERS)
+def _events(job: ResearchRecord, steps: Sequence[ResearchStep]) -> Iterator[tuple[datetime, Json]]:
+    yield job.created_at, {"type": "run.started"}
+    yield job.created_at, {"type": "agent.started"}
+    for number, step in enumerate(steps, 1):
+        call = {"toolCallId": _id_of(job, f"call {number}"), "toolName": step.action}
+        yield step.at, {"type": "tool_call.started", **call, "parameters": step.input}
+        yield step.at, {"type": "tool_call.finished", **call, "result": step.outcome}
+    if job.ended_at is None:
+        return
+    if job.result.data is not None:
+        names = {"artifactId": _id_of(job, "result"), "snapshotId": snapshot_id(job)}
+        yield job.ended_at, {"type": "artifact.updated", "artifact": {"kind": "json", "change": "init", **names}}
+    lasted = int((job.ended_at - job.created_at).total_seconds() * 1000)
+    outcome, error = end_of(job)
+    general = "failed" if outcome == "credit_limit_reached" else outcome
+    yield job.ended_at, {"type": "agent.finished", "outcome": general, "durationMs": lasted, "error": error}
+    yield job.ended_at, {"type": "run.finished", "outcome": outcome, "error": error}
 
 
-def _extract_body(job: ResearchRecord) -> Json:
-    done = job.state is ResearchState.COMPLETED
-    body: Json = {
-        "success": job.state is not ResearchState.FAILED,
-        "status": job.state,
-        "data": job.result.data if done else [],
-        "expiresAt": wire_time(job.expires_at),
-        "creditsUsed": job.credits,
-        "tokensUsed": job.credits * TOKENS_PER_CREDIT,
-    }
-    if job.error is not None:
-        body["error"] = job.error
-    if job.plan.show_sources and done:
-        body["sources"] = job.result.sources
-    if job.result.warning is not None:
-        body["warning"] = job.result.warning
-    return body
+def end_of(job: ResearchRecord) -> tuple[str, Json | None]:
+    """Return how an agent ended, in the words of traces and conversations, and its error."""
+    if job.state is ResearchState.COMPLETED:
+        return "succeeded", None
+    if job.state is ResearchState.CANCELLED:
+        return "cancelled", _error("cancelled", "system", CANCELLED)
+    if job.error == MAX_CREDITS_EXCEEDED:
+        return "credit_limit_reached", _error("credit_limit_reached", "billing", job.error)
+    return "failed", _error("internal", "agent", job.error or "")
+
+
+def _error(code: str, source: str, message: str) -> Json:
+    return {"code": code, "source": source, "retryable": False, "message": message}
+
+
+def _id_of(job: ResearchRecord, name: str) -> str:
+    return str(uuid.uuid5(_NAMES, f"{job.id} {name}"))

@@ -1,12 +1,15 @@
-"""The operations of a search: POST /v1/search and POST /v2/search."""
+"""The operations on searches: those of both versions, those of special indexes, and what the emulator lacks."""
 
 import asyncio
 from dataclasses import replace
-from typing import Literal, Protocol
+from typing import Literal
 
-from receiver.emulator.api.calls import Answer, ApiCall, ApiOperation, CallRefused, Handle
+from typing_extensions import override
+
+from receiver.emulator.api.calls import Answer, ApiCall, ApiOperation, Handle, OperationFamily
 from receiver.emulator.contracts import Account, NoteAnswer
-from receiver.emulator.failures import ScrapeFailed
+from receiver.emulator.failures import CallRefused, ScrapeFailed
+from receiver.emulator.fetching.fetcher import Fetcher
 from receiver.emulator.ids import IdSource
 from receiver.emulator.scrapes import Json, Scraper
 from receiver.emulator.scraping.cache import KeptScrapes
@@ -19,16 +22,25 @@ from receiver.requests import prices
 
 _AT_ONCE = 5
 """Hits of one search that are scraped at one time."""
+_PAPERS = (
+    "The emulator has no index of papers. POST /v2/search with categories ['research'] searches pages about them"
+)
+_DEEP = "The service gave up deep research, and the emulator does not have it: POST /v2/agent works on a question"
+_LLMS = "The service gave up llms.txt files, and the emulator does not make them: POST /v2/map lists the pages"
+_REMOVED = "The service removed this search on 2026-11-03. POST /v2/search/developer searches code pages"
+ABSENT: dict[tuple[Literal["GET", "POST"], str], str] = {
+    ("GET", "/v2/search/research/papers"): _PAPERS,
+    ("GET", "/v2/search/research/papers/{id}"): _PAPERS,
+    ("GET", "/v2/search/research/papers/{id}/similar"): _PAPERS,
+    ("POST", "/v1/deep-research"): _DEEP,
+    ("GET", "/v1/deep-research/{id}"): _DEEP,
+    ("POST", "/v1/llmstxt"): _LLMS,
+    ("GET", "/v1/llmstxt/{id}"): _LLMS,
+}
+"""What SDKs can call and the emulator lacks, with what does the same or nearly the same."""
 
 
-class FetchLimits(Protocol):
-    """Knows which addresses are fetched."""
-
-    def refuses(self, url: str) -> bool:
-        """Tell whether the emulator may not fetch from this address, as far as the address tells."""
-
-
-class SearchOperations:
+class SearchOperations(OperationFamily):
     """Searches for a call, scrapes the hits if it asks for that, and charges for both."""
 
     def __init__(
@@ -36,7 +48,7 @@ class SearchOperations:
         *,
         engine: SearchEngine,
         scraper: Scraper,
-        limits: FetchLimits,
+        limits: Fetcher,
         account: Account,
         kept: KeptScrapes,
         ids: IdSource,
@@ -52,8 +64,8 @@ class SearchOperations:
         self._note = note
         self._policy = policy
 
+    @override
     def operations(self) -> list[ApiOperation]:
-        """Return the operations."""
         return [ApiOperation("POST", f"/v{version}/search", self.search, "search") for version in (1, 2)]
 
     async def search(self, call: ApiCall) -> Answer:
@@ -161,43 +173,17 @@ def _image_item(hit: PictureHit, place: int) -> Json:
     return item | {"url": hit.url, "position": place}
 
 
-# FOLDED: Operations of the SDKs beside the families: searches of special indexes, and what the emulator does not
-# have.
-_PAPERS = (
-    "The emulator has no index of papers. POST /v2/search with categories ['research'] searches pages about them"
-)
-_DEEP = "The service gave up deep research, and the emulator does not have it: POST /v2/agent works on a question"
-_LLMS = "The service gave up llms.txt files, and the emulator does not make them: POST /v2/map lists the pages"
-_REMOVED = "The service removed this search on 2026-11-03. POST /v2/search/developer searches code pages"
-ABSENT: dict[tuple[Literal["GET", "POST"], str], str] = {
-    ("GET", "/v2/search/research/papers"): _PAPERS,
-    ("GET", "/v2/search/research/papers/{id}"): _PAPERS,
-    ("GET", "/v2/search/research/papers/{id}/similar"): _PAPERS,
-    ("POST", "/v1/deep-research"): _DEEP,
-    ("GET", "/v1/deep-research/{id}"): _DEEP,
-    ("POST", "/v1/llmstxt"): _LLMS,
-    ("GET", "/v1/llmstxt/{id}"): _LLMS,
-}
-"""What SDKs can call and the emulator does not do, with what does the same or nearly so."""
-
-
-class FindPages(Protocol):
-    """Finds pages for plans."""
-
-    async def search(self, plan: SearchPlan) -> SearchFindings:
-        """Return the hits of a search within its time-out."""
-
-
-class OtherSearches:
+class OtherSearches(OperationFamily):
     """Searches the emulator's own index, as far as its pages are of the kind that is asked for."""
 
-    def __init__(self, engine: FindPages, account: Account, policy: RequestPolicy) -> None:
+    def __init__(self, engine: SearchEngine, account: Account, policy: RequestPolicy) -> None:
         self._engine = engine
         self._account = account
         self._policy = policy
 
+    @override
     def operations(self) -> list[ApiOperation]:
-        """Return the operations. What the emulator does not have is answered with status 501, and says so."""
+        """What the emulator lacks is refused with status 501 and the reason."""
         return [
             ApiOperation("POST", "/v2/search/gov", self.gov, "search"),
             ApiOperation("POST", "/v2/search/developer", self.developer, "search"),
@@ -221,9 +207,7 @@ class OtherSearches:
             for place, hit in enumerate(found.web, 1)
             if (category := category_of(hit.url, plan.categories)) is not None
         ]
-        return Answer(
-            _with_warnings({"success": True, "data": {"web": web}}, [*_ignored(ignored), *found.warnings])
-        )
+        return Answer(_with_warnings({"success": True, "data": {"web": web}}, ignored, found))
 
     async def developer(self, call: ApiCall) -> Answer:
         """Answer with pages for developers."""
@@ -238,7 +222,7 @@ class OtherSearches:
             }
             for hit in found.web
         ]
-        return Answer(_with_warnings({"success": True, "results": results}, [*_ignored(ignored), *found.warnings]))
+        return Answer(_with_warnings({"success": True, "results": results}, ignored, found))
 
     async def _found(self, plan: SearchPlan, team: str) -> SearchFindings:
         found = await self._engine.search(plan)
@@ -253,9 +237,7 @@ def _refuse(text: str, status: Literal[410, 501] = 501) -> Handle:
     return refuse
 
 
-def _ignored(filters: list[str]) -> list[str]:
-    return [f"The emulator knows pages only: {', '.join(filters)} had no effect."] if filters else []
-
-
-def _with_warnings(body: Json, warnings: list[str]) -> Json:
-    return {**body, "warning": " ".join(dict.fromkeys(warnings))} if warnings else body
+def _with_warnings(body: Json, ignored: list[str], found: SearchFindings) -> Json:
+    unused = [f"The emulator knows pages only: {', '.join(ignored)} had no effect."] if ignored else []
+    warnings = dict.fromkeys([*unused, *found.warnings])
+    return {**body, "warning": " ".join(warnings)} if warnings else body

@@ -1,4 +1,4 @@
-"""`agent-browser COMMAND ...` in the shell of a session: single steps on its page. The file runs alone."""
+"""`agent-browser COMMAND ...` in the shell of a session: single steps on its page. This file runs by itself."""
 
 import asyncio
 import json
@@ -131,7 +131,7 @@ async def _run(command: str, arguments: list[str]) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Do one step; 1 if it failed, 2 for wrong use."""
+    """Do one step. Return 1 if it failed, 2 for wrong use."""
     if not arguments or arguments[0] not in _COMMANDS:
         sys.stderr.write(f"{_USAGE}\n")
         return 2

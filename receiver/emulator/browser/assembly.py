@@ -1,9 +1,11 @@
-"""Connections of other programs to the browser of a session: its debugging protocol, and a picture of its page."""
+"""The browser of an emulator, put together, with the addresses at which other programs reach its sessions.
+
+It needs the extra `browser`.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass
 
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
@@ -14,19 +16,17 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
 
 from receiver.core.clock import Clock
-from receiver.emulator.activity import Activity
-from receiver.emulator.browser.chromium import ChromiumStarter, FoundBrowser
-from receiver.emulator.browser.profiles import ProfileStore
+from receiver.emulator.browser.chromium import BrowserRoom, ChromiumStarter
+from receiver.emulator.browser.executable import FoundBrowser
 from receiver.emulator.browser.rendering import ChromiumRenderer
-from receiver.emulator.browser.room import BrowserRoom
-from receiver.emulator.browser.session_records import SessionHost
-from receiver.emulator.browser.sessions import BrowserSessions
+from receiver.emulator.browser.session_records import BrowserParts
+from receiver.emulator.browser.sessions import BrowserSessions, ProfileStore
+from receiver.emulator.clock import Activity
 from receiver.emulator.contracts import Account
 from receiver.emulator.failures import CallRefused
 from receiver.emulator.fetching.fetcher import Fetcher
 from receiver.emulator.ids import IdSource
 from receiver.emulator.options import EmulatorOptions
-from receiver.emulator.scrapes import RenderPage
 from receiver.emulator.state.database import StateDatabase
 
 _MAX_MESSAGE = 64 * 1024 * 1024
@@ -46,7 +46,7 @@ class RemoteBrowsers:
         return Router([WebSocketRoute(CDP_PATH, self._relay)], redirect_slashes=False)
 
     def views(self) -> ASGIApp:
-        """Return an ASGI app that shows the page of a session as it is now, and asks to be asked again."""
+        """Return an ASGI app that shows a picture of a session's page, which the viewer reloads by itself."""
         return Router([Route(LIVE_PATH, self._show)], redirect_slashes=False)
 
     async def _relay(self, socket: WebSocket) -> None:
@@ -95,22 +95,6 @@ class RemoteBrowsers:
         return Response(picture, media_type="image/png", headers={"Refresh": "2", "Cache-Control": "no-store"})
 
 
-# FOLDED: What a browser brings to an emulator.
-@dataclass(frozen=True, slots=True)
-class BrowserParts:
-    """A browser that is there."""
-
-    render: RenderPage
-    """Renders pages."""
-    sessions: SessionHost
-    """Keeps sessions."""
-    sockets: ASGIApp
-    """Relays connections to sessions."""
-    views: ASGIApp
-    """Shows pages of sessions."""
-
-
-# FOLDED: The browser, put together for an emulator. Only this module's user knows whether the extra is there.
 @asynccontextmanager
 async def open_browser(
     found: FoundBrowser,
@@ -123,7 +107,7 @@ async def open_browser(
     activity: Activity,
     state: StateDatabase,
 ) -> AsyncIterator[BrowserParts]:
-    """Have a browser for as long as the block lasts. It starts when something needs it."""
+    """Provide a browser for as long as the block lasts. Chromium starts when something needs it."""
     async with AsyncExitStack() as stack:
         starter = await stack.enter_async_context(ChromiumStarter(found, memory=options.browser_memory))
         room = await stack.enter_async_context(BrowserRoom(starter, most=options.browser_pages))

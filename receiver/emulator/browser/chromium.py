@@ -1,27 +1,23 @@
-"""Starts Chromium below its guard, by one driver for all of the emulator's browsers."""
+"""Chromium: started below its guard by one driver, shared by all pages, and started again if it has crashed."""
 
 import asyncio
-import importlib.util
 import os
 import shutil
-import subprocess
-import sys
 import tempfile
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
-from playwright.async_api import Browser, BrowserContext, Playwright, async_playwright
+from playwright.async_api import Browser, BrowserContext, Error, Playwright, async_playwright
 
-from receiver.emulator.browser import guard
-from receiver.emulator.options import EmulatorOptions
+from receiver.emulator.browser.executable import GUARD, FoundBrowser
+from receiver.emulator.failures import ScrapeFailed
+from receiver.runtime.log_lines import event_log
 
-# FOLDED: The switches of Chromium (https://peter.sh/experiments/chromium-command-line-switches/).
-_ALWAYS = (
+log = event_log(__name__)
+
+_FLAGS = (
     "--headless",
     "--remote-debugging-pipe",
     "--hide-scrollbars",
@@ -70,99 +66,17 @@ _ALWAYS = (
     "--disk-cache-size=1",
     "--js-flags=--max-old-space-size=512",
 )
-
-
-def chromium_flags(*, sandbox: bool) -> list[str]:
-    """Return the switches."""
-    return [*_ALWAYS, *(() if sandbox else ("--no-sandbox",))]
-
-
-# FOLDED: Finds Chromium, and whether it can be used here.
-_NAMES = (
-    "chromium",
-    "chromium-browser",
-    "chromium-headless-shell",
-    "google-chrome-stable",
-    "google-chrome",
-    "chrome",
-)
-_OF_PLAYWRIGHT = (
-    "chromium-*/chrome-linux*/chrome",
-    "chromium_headless_shell-*/chrome-*/*headless*shell",
-    "chromium-*/chrome-mac*/*.app/Contents/MacOS/*",
-)
-_ELSEWHERE = (Path("/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"),)
-_PROBE_SECONDS = 20
-_INSTALL = "install Chromium (`apt install chromium`, or `playwright install chromium`), or name it with --chromium"
-GUARD = (sys.executable, "-I", "-S", "-B", str(Path(guard.__file__)))
-"""The command that runs Chromium."""
-
-
-@dataclass(frozen=True, slots=True)
-class FoundBrowser:
-    """What is there: an executable, or the reason why there is none to use."""
-
-    executable: Path | None
-    """Chromium; None if it cannot be used."""
-    has_sandbox: bool
-    """Whether its sandbox keeps pages apart from the system."""
-    text: str
-    """For people: what is used and how, or what is missing and how to get it."""
-
-
-def find_browser(options: EmulatorOptions) -> FoundBrowser:
-    """Return the browser that an emulator with these options uses."""
-    if not options.browser:
-        return FoundBrowser(None, False, "is off (--no-browser)")
-    if importlib.util.find_spec("playwright") is None:
-        return FoundBrowser(None, False, f"is not there: pip install 'crawl-receiver[browser]', and {_INSTALL}")
-    executable = _executable(options.chromium)
-    if executable is None:
-        where = "in the PATH" if options.chromium is None else f"at {options.chromium}"
-        return FoundBrowser(None, False, f"is not there: no Chromium {where}; {_INSTALL}")
-    if can_sandbox():
-        return FoundBrowser(executable, True, f"{executable}, in its sandbox")
-    if options.browser_sandbox:
-        text = (
-            f"{executable} cannot be used: this system allows its sandbox no user namespaces; if every page is "
-            "yours, run it without with --no-browser-sandbox"
-        )
-        return FoundBrowser(None, False, text)
-    return FoundBrowser(executable, False, f"{executable}, without its sandbox")
-
-
-@cache
-def can_sandbox() -> bool:
-    """Tell whether this system allows Chromium's sandbox."""
-    if sys.platform != "linux":
-        return True
-    try:
-        probe = subprocess.run(  # noqa: S603 - a file of ours
-            [*GUARD, "--probe"], capture_output=True, check=False, timeout=_PROBE_SECONDS, text=True
-        )
-    except (OSError, subprocess.SubprocessError):
-        return False
-    return probe.stdout == "sandbox"
-
-
-def _executable(chosen: Path | None) -> Path | None:
-    if chosen is not None:
-        return chosen if os.access(chosen, os.X_OK) and chosen.is_file() else None
-    for name in _NAMES:
-        if found := shutil.which(name):
-            return Path(found)
-    home = Path(os.environ.get("PLAYWRIGHT_BROWSERS_PATH") or Path.home() / ".cache/ms-playwright")
-    own = [one for pattern in _OF_PLAYWRIGHT for one in sorted(home.glob(pattern), reverse=True)]
-    return next((one for one in (*own, *_ELSEWHERE) if os.access(one, os.X_OK)), None)
-
-
+"""The switches (https://peter.sh/experiments/chromium-command-line-switches/)."""
 _START_SECONDS = 30.0
+_CLOSE_SECONDS = 10.0
+MakeOptions = Callable[[str], dict[str, Any]]
+"""Makes the options of a context from the version of the browser."""
 _USUAL_VERSION = "140.0.0.0"
 _PREFIX = "receiver-browser-"
 
 
 class ChromiumStarter:
-    """Starts Chromium as often as asked. Its block ends the driver, and with it what is still there."""
+    """Starts Chromium as often as asked. Its block ends the driver, and with it every browser that is left."""
 
     def __init__(self, found: FoundBrowser, *, memory: int) -> None:
         assert found.executable is not None  # noqa: S101 - for mypy: without one there is no browser
@@ -176,16 +90,14 @@ class ChromiumStarter:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         if self._driver is not None:
             await self._driver.stop()
 
     async def start(self, folder: str) -> Browser:
         """Return a browser for many contexts; its files are in the folder."""
         driver = await self._running()
-        # Without a page that it is to open, Chromium would show that for new tabs.
+        # Without a page to open, Chromium would show the one for new tabs.
         arguments = [*self._arguments(folder), "--no-startup-window"]
         browser = await driver.chromium.launch(args=arguments, **self._options())
         self._version = browser.version
@@ -193,7 +105,7 @@ class ChromiumStarter:
 
     @property
     def version(self) -> str:
-        """The version of Chromium, as far as it is known: pages see it in the name of their browser."""
+        """The version of Chromium, a usual one before it is known: pages see it in the name of their browser."""
         return self._version
 
     async def start_alone(self, folder: str, context: dict[str, Any]) -> BrowserContext:
@@ -208,7 +120,7 @@ class ChromiumStarter:
     def _arguments(self, folder: str) -> list[str]:
         _, *guard = GUARD
         bounds = [str(os.getpid()), folder, str(self._memory), "browser", "--", str(self._executable)]
-        return [*guard, *bounds, *chromium_flags(sandbox=self._has_sandbox)]
+        return [*guard, *bounds, *_FLAGS, *([] if self._has_sandbox else ["--no-sandbox"])]
 
     def _options(self) -> dict[str, Any]:
         return {
@@ -235,7 +147,7 @@ def debugging_url(folder: str) -> str:
 
 @asynccontextmanager
 async def own_folder() -> AsyncIterator[str]:
-    """Give a folder for one browser. When it is gone, the guard ends what still runs in it."""
+    """Give a folder for one browser. When it is removed, the guard ends what still runs in it."""
     folder = await asyncio.to_thread(make_folder)
     try:
         yield folder
@@ -250,3 +162,84 @@ def make_folder() -> str:
     # Started by root, Chromium runs as another user.
     elsewhere = None if os.geteuid() != 0 or open_to_all else "/tmp"  # noqa: S108 - the name is a new one
     return tempfile.mkdtemp(prefix=_PREFIX, dir=elsewhere)
+
+
+class BrowserRoom:
+    """Gives out fresh contexts of one Chromium, a limited number at one time. Its block ends Chromium.
+
+    Chromium runs below a guard, which bounds its memory and ends it when this process ends for any reason.
+    """
+
+    def __init__(self, starter: ChromiumStarter, *, most: int) -> None:
+        self._starter = starter
+        self._places = asyncio.Semaphore(most)
+        self._starting = asyncio.Lock()
+        self._browser: Browser | None = None
+        self._folder: str | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        async with self._starting:
+            await self._end()
+
+    @asynccontextmanager
+    async def context(self, options: MakeOptions) -> AsyncIterator[BrowserContext]:
+        """Give a fresh context, when there is a place for it."""
+        async with self._places:
+            browser, context = await self._new_context(options)
+            try:
+                yield context
+            finally:
+                await asyncio.shield(asyncio.ensure_future(self._close(browser, context)))
+
+    async def _new_context(self, options: MakeOptions) -> tuple[Browser, BrowserContext]:
+        browser = await self._running()
+        try:
+            return browser, await browser.new_context(**options(browser.version))
+        except Error:
+            # It may have ended a moment ago, and be seen to have ended only now.
+            browser = await self._running()
+            return browser, await browser.new_context(**options(browser.version))
+
+    async def _close(self, browser: Browser, context: BrowserContext) -> None:
+        """Close a context. A browser that cannot do this in time is ended, with all of its pages."""
+        try:
+            async with asyncio.timeout(_CLOSE_SECONDS):
+                await context.close()
+        except (TimeoutError, Error):
+            async with self._starting:
+                if self._browser is browser and browser.is_connected():
+                    log.warning("browser_restarted", extra={"reason": "a page could not be closed"})
+                    await self._end()
+
+    async def _running(self) -> Browser:
+        async with self._starting:
+            if self._browser is not None and self._browser.is_connected():
+                return self._browser
+            await self._end()
+            try:
+                self._folder = folder = await asyncio.to_thread(make_folder)
+                self._browser = await self._starter.start(folder)
+            except (Error, OSError, TimeoutError) as exc:
+                await self._end()
+                raise not_started(exc) from exc
+            return self._browser
+
+    async def _end(self) -> None:
+        """End Chromium, if it runs, and remove its files: then its guard ends what is left."""
+        browser, self._browser = self._browser, None
+        if browser is not None:
+            with suppress(TimeoutError, Error):
+                async with asyncio.timeout(_CLOSE_SECONDS):
+                    await browser.close()
+        folder, self._folder = self._folder, None
+        if folder is not None:
+            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+
+
+def not_started(error: Exception) -> ScrapeFailed:
+    """Log why Chromium did not start, and return the failure of what needs it."""
+    log.warning("browser_not_started", extra={"reason": str(error).partition("\n")[0][:300]})
+    return ScrapeFailed("SCRAPE_ALL_ENGINES_FAILED", "Chromium could not be started")

@@ -1,6 +1,6 @@
 """Runs Python of a caller with `page`, `context` and `browser`: `python code_python.py CODE RESULT URL`.
 
-The code may await. The value of its last expression goes into the file RESULT. The file runs alone.
+The code may await. The value of its last expression goes into the file RESULT. This file runs by itself.
 """
 
 import ast
@@ -37,7 +37,7 @@ async def _run(source: str, result: Path, url: str) -> None:
         scope: dict[str, Any] = {"__name__": "__main__", "browser": browser, "context": context, "page": page}
         linecache.cache[_FILE] = (len(source), None, source.splitlines(keepends=True), _FILE)
         code = compile(_with_result(source), _FILE, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-        done = eval(code, scope)  # noqa: S307 - that is what it is for, and it is shut in
+        done = eval(code, scope)  # noqa: S307 - its purpose, and it is confined
         if inspect.isawaitable(done):
             await done
         _keep(scope.get(_RESULT), result)
@@ -48,17 +48,17 @@ def _keep(value: object, result: Path) -> None:
         result.write_text(value if isinstance(value, str) else json.dumps(value, default=repr))
 
 
-def _told(error: BaseException) -> Iterator[str]:
-    """Yield the lines that say what went wrong, with the caller's own places and no others."""
-    told = traceback.TracebackException.from_exception(error)
-    waiting = [told]
+def _explained(error: BaseException) -> Iterator[str]:
+    """Yield the lines of the traceback, with only the caller's own frames."""
+    whole = traceback.TracebackException.from_exception(error)
+    waiting = [whole]
     while waiting:
         one = waiting.pop()
         own = [frame for frame in one.stack if frame.filename == _FILE]
         if own or one.exc_type is SyntaxError:
             one.stack = traceback.StackSummary.from_list(own)
         waiting += [other for other in (one.__cause__, one.__context__) if other is not None]
-    yield from told.format()
+    yield from whole.format()
 
 
 def main(arguments: list[str]) -> int:
@@ -67,7 +67,7 @@ def main(arguments: list[str]) -> int:
     try:
         asyncio.run(_run(Path(code).read_text(), Path(result), url))
     except Exception as exc:
-        sys.stderr.write("".join(_told(exc)))
+        sys.stderr.write("".join(_explained(exc)))
         return 1
     return 0
 

@@ -1,4 +1,4 @@
-"""Code of a caller, run in a process that is shut in: it has the page of its session, and little else."""
+"""Code of a caller, run in a confined process: it can reach the page of its session, and little else."""
 
 import asyncio
 import os
@@ -14,11 +14,12 @@ import playwright
 from playwright._impl._driver import compute_driver_executable
 
 from receiver.emulator.browser import agent_browser, code_python
-from receiver.emulator.browser.chromium import GUARD, own_folder
+from receiver.emulator.browser.chromium import own_folder
+from receiver.emulator.browser.executable import GUARD
 from receiver.emulator.browser.session_records import CodeOutcome, Language
 
 MAX_OUTPUT = 1024 * 1024
-"""Bytes of standard output, of standard error and of a result; what comes after is dropped."""
+"""Bytes of standard output, of standard error and of a result; the rest is dropped."""
 _MEMORY = 1 << 30
 _CONFINED_NO = 126
 _NODE = "code_node.js"
@@ -27,7 +28,7 @@ _PYTHON = ("-P", "-s", "-B")
 
 
 async def run_code(language: Language, code: str, url: str, seconds: float) -> CodeOutcome:
-    """Run code for a browser that can be connected to by CDP at `url`, for at most so many real seconds."""
+    """Run code on the browser with the CDP address `url`, for at most this many real seconds."""
     async with own_folder() as folder:
         result = Path(folder, "result")
         command = await asyncio.to_thread(_command, language, folder, code, result, url)
@@ -56,7 +57,7 @@ async def _outcome(process: asyncio.subprocess.Process, result: Path, seconds: f
     except TimeoutError:
         killed = True
     finally:
-        # Its guard sees the end of this process, and ends what was started.
+        # Its guard notices the end of this process, and ends everything it started.
         if process.returncode is None and (killed or not reading.done()):
             process.kill()
     (out, cut_out), (err, cut_err) = await reading
@@ -82,7 +83,7 @@ async def _read(stream: asyncio.StreamReader | None) -> tuple[str, bool]:
 
 
 def _content(result: Path) -> bytes:
-    """Return what code has written; it may have left a link to a file that it could not read itself, or a pipe."""
+    """Return what the code has written. It may be a link to a file that the code could not read, or a pipe."""
     try:
         number = os.open(result, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
@@ -112,7 +113,7 @@ def _command(language: Language, folder: str, code: str, result: Path, url: str)
 
 
 def _packages() -> list[str]:
-    """Return the folders that the driver and what it needs are installed in."""
+    """Return the folders of the driver and of the packages it needs."""
     return sorted({str(Path(one.__path__[0]).parent) for one in (greenlet, playwright)})
 
 

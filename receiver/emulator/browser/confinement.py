@@ -1,7 +1,7 @@
 """Shuts a process in before it runs code of others (https://docs.kernel.org/userspace-api/landlock.html).
 
 It may read what programs need and write into its own folder; it gets no further rights, and can connect to chosen
-ports only. The file runs alone, with nothing but the standard library.
+ports only. The file runs by itself, on the standard library alone.
 """
 
 import ctypes
@@ -20,7 +20,7 @@ _OF_FILES = 1 << 0 | _WRITE_FILE | 1 << 2 | _TRUNCATE | _IOCTL
 _BIND, _CONNECT = 1 << 0, 1 << 1
 _ABSTRACT_SOCKETS, _SIGNALS = 1 << 0, 1 << 1
 FULL_VERSION = 4
-"""The first one that also bounds the network."""
+"""The first version of Landlock that also bounds the network."""
 PROGRAMS = (
     "/usr",
     "/bin",
@@ -45,7 +45,7 @@ PROGRAMS = (
     "/etc/group",
     "/var/cache/fontconfig",
 )
-"""What programs read, and nothing of a person."""
+"""What programs read; no files of people."""
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
 
 
@@ -58,7 +58,7 @@ def landlock_version() -> int:
 
 
 def can_shut_in() -> bool:
-    """Tell whether this system can shut in what may not use the network, either."""
+    """Return whether this system can also keep a process from the network."""
     return landlock_version() >= FULL_VERSION
 
 

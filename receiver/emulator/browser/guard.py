@@ -1,13 +1,13 @@
-"""A process between the emulator and a program. It bounds the program, and leaves no process of it behind.
+"""A process between the emulator and a program. It bounds the program, and no process of it survives.
 
-`python guard.py EMULATOR FOLDER MEMORY KIND -- PROGRAM ARGUMENT...` runs a program in FOLDER until it ends, or the
-process EMULATOR does, whatever ended that one. Then every process below this one is killed, and FOLDER is removed.
-If the processes have more than MEMORY bytes, the largest that shows pages is killed, else the largest.
-KIND is `browser` for Chromium, or `code:PORT:PATH:PATH...` for code of a caller: it reads nothing but programs and
-these paths, writes into FOLDER alone, and connects to no other port.
+`python guard.py EMULATOR FOLDER MEMORY KIND -- PROGRAM ARGUMENT...` runs a program in FOLDER until it ends, or
+until process EMULATOR ends for any reason. Then every process below this one is killed, and FOLDER is removed.
+If the processes use more than MEMORY bytes, the largest that shows pages is killed, else the largest.
+KIND is `browser` for Chromium, or `code:PORT:PATH:PATH...` for code of a caller: it reads only programs and these
+paths, writes only into FOLDER, and connects only to that port.
 `python guard.py --probe` prints `sandbox` if Chromium's sandbox can work here.
 
-The file runs alone, with nothing but the standard library: it has to start quickly, and it may become another user.
+The file runs by itself, on the standard library alone: it has to start quickly, and may become another user.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ except ImportError:  # pragma: no cover - Windows cannot limit it
 
 _CONFINEMENT: dict[str, Any] = runpy.run_path(str(Path(__file__).with_name("confinement.py")))
 MARK = "guarded"
-"""A file in the folder. When it is removed, everything ends."""
+"""A file in the folder; its removal ends everything."""
 _MAX_PROCESSES = 250
 _CONFINED_NO = 126
 _LOOK_SECONDS = 0.3
@@ -38,7 +38,7 @@ _FILE_BYTES = 1 << 30
 _SET_PARENT_DEATH_SIGNAL, _SET_CHILD_SUBREAPER = 1, 36
 _NEW_USER, _NEW_PID, _NEW_NETWORK = 0x10000000, 0x20000000, 0x40000000
 _PIPES = (3, 4)
-"""Where Chromium is spoken to: `--remote-debugging-pipe`."""
+"""The pipes of Chromium's `--remote-debugging-pipe`."""
 
 
 def main(arguments: list[str]) -> int:
@@ -164,7 +164,7 @@ def _lives(process: int) -> bool:
 
 
 def _bound_memory(memory: int) -> None:
-    """Kill the largest process that shows pages if all together have too much memory; else the largest one."""
+    """If all together use too much memory, kill the largest process that shows pages, else the largest."""
     sizes = {process: _own_bytes(process) for process in _below(os.getpid())}
     if len(sizes) > _MAX_PROCESSES:
         sys.exit(1)
@@ -191,7 +191,7 @@ def _kill_all() -> None:
 
 
 def _below(process: int) -> Iterator[int]:
-    """Yield the processes that descend from one. Of those that have lost their parent, this one is the parent."""
+    """Yield the descendants of a process. Orphans among them have become children of this one."""
     children: dict[int, list[int]] = {}
     for entry in _processes():
         with contextlib.suppress(OSError, ValueError, IndexError):
@@ -213,7 +213,7 @@ def _processes() -> list[int]:
 
 
 def _own_bytes(process: int) -> int:
-    """Return the memory that a process shares with no other."""
+    """Return the memory that a process does not share."""
     try:
         _, resident, shared, *_ = Path(f"/proc/{process}/statm").read_text().split()
     except (OSError, ValueError):
@@ -229,7 +229,7 @@ def _command_line(process: int) -> bytes:
 
 
 def _other_user() -> pwd.struct_passwd | None:
-    """Return who Chromium runs as when this process is root: it refuses its sandbox to root."""
+    """Return the user that Chromium runs as if this process is root, whom it refuses its sandbox."""
     if os.geteuid() != 0:
         return None
     try:
@@ -239,7 +239,7 @@ def _other_user() -> pwd.struct_passwd | None:
 
 
 def _can_sandbox() -> bool:
-    """Tell whether a process can make the namespaces that the sandbox consists of."""
+    """Return whether a process can make the namespaces that the sandbox consists of."""
     child = os.fork()
     if child == 0:
         code = 1

@@ -1,7 +1,8 @@
-"""From a plan to a rendered page: load it, wait, act, take pictures, read the document."""
+"""Renders the page of a plan: load it, wait, act, take pictures, read the document."""
 
 import asyncio
 import json
+import math
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -11,10 +12,8 @@ from playwright.async_api import BrowserContext, CDPSession, Error, Locator, Pag
 from playwright.async_api import TimeoutError as PlaywrightTimeout
 
 from receiver.core.clock import Clock
-from receiver.emulator.browser.devices import Device, device_of
-from receiver.emulator.browser.media import print_pdf, take_screenshot
-from receiver.emulator.browser.room import BrowserRoom
-from receiver.emulator.browser.traffic import PageTraffic
+from receiver.emulator.browser.chromium import BrowserRoom
+from receiver.emulator.browser.traffic import Device, PageTraffic, device_of
 from receiver.emulator.content.kinds import ContentKind, kind_of
 from receiver.emulator.failures import ScrapeFailed
 from receiver.emulator.fetching.fetcher import Fetcher, SingleAnswer
@@ -22,17 +21,30 @@ from receiver.emulator.fetching.refusals import site_error, too_large
 from receiver.emulator.fetching.web_urls import without_credentials
 from receiver.emulator.scrapes import FetchedPage, Json, MediaFile, PageActionResults, RenderedPage, ScrapePlan
 
-# FOLDED: Scripts of a caller, run in the page.
 MAX_RESULT = 5 * 1024 * 1024
 """Characters of a result, as JSON."""
+MAX_HEIGHT = 16_000
+"""Pixels of a picture of a full page; Chromium draws no higher ones."""
+_BEST = 100
+_CLICK_MS = 3_000
+_MAX_CLICKS = 1_000
+_HAS_FOCUS = """() => {
+  let one = document.activeElement;
+  while (one && one.shadowRoot && one.shadowRoot.activeElement) one = one.shadowRoot.activeElement;
+  return !!one && (one.isContentEditable || one.tagName === 'IFRAME' || 'value' in one);
+}"""
+_LOAD_SHARE = 0.4
+"""The part of its time-out in which a page may still load pictures and scripts."""
+_CRASHED = "The page ended its browser: it crashed, or it took too much memory."
+_SHOWN = (ContentKind.HTML, ContentKind.TEXT, ContentKind.JSON, ContentKind.XML, ContentKind.CSV)
 
 
 class ScriptFailed(Exception):
-    """The script raised, or its result cannot be taken out of the page."""
+    """The script raised, or its result cannot leave the page."""
 
 
 async def run_script(session: CDPSession, script: str) -> Json:
-    """Return `type` and `value` of what a script returns: its last expression, or what it says with `return`."""
+    """Return `type` and `value` of the result of a script: its last expression, or what it returns."""
     result = await _evaluate(session, script)
     value = result.get("value")
     if value is not None and len(json.dumps(value)) > MAX_RESULT:
@@ -67,41 +79,25 @@ async def _evaluate(session: CDPSession, script: str) -> Json:
     return result
 
 
-# FOLDED: The actions of a scrape, one after the other, on the page as the last one left it.
-_CLICK_MS = 3_000
-_MAX_CLICKS = 1_000
-_HAS_FOCUS = """() => {
-  let one = document.activeElement;
-  while (one && one.shadowRoot && one.shadowRoot.activeElement) one = one.shadowRoot.activeElement;
-  return !!one && (one.isContentEditable || one.tagName === 'IFRAME' || 'value' in one);
-}"""
-
-
 class ActionFailed(Exception):
     """An action cannot be done; the text says why."""
 
 
 @dataclass(slots=True)
 class PageActionRun:
-    """The actions of one scrape on its page."""
+    """The actions of one scrape, each on the page as the last one left it, and what they have returned so far."""
 
     page: Page
-    """The page."""
     session: CDPSession
-    """Speaks to the page."""
     screenshots: list[MediaFile] = field(default_factory=list)
-    """Taken so far."""
     scrapes: list[Json] = field(default_factory=list)
-    """Taken so far."""
     javascript_returns: list[Json] = field(default_factory=list)
-    """Returned so far."""
     pdfs: list[MediaFile] = field(default_factory=list)
-    """Made so far."""
     warnings: list[str] = field(default_factory=list)
-    """What had no effect."""
+    """Actions that had no effect."""
 
     async def run(self, actions: Sequence[Json]) -> PageActionResults:
-        """Do all actions. ScrapeFailed names the first one that cannot be done."""
+        """Do all actions. ScrapeFailed names the first that fails."""
         for number, action in enumerate(actions, 1):
             kind = action["type"]
             try:
@@ -120,7 +116,7 @@ class PageActionRun:
         )
 
     def find(self, selector: str) -> Locator:
-        """Return what a CSS selector matches."""
+        """Return the elements of a CSS selector."""
         return self.page.locator(f"css={selector}")
 
 
@@ -154,14 +150,14 @@ async def _click(run: PageActionRun, action: Json) -> None:
         except Error:
             if run.page.is_closed():
                 raise
-            # Hidden or covered elements are clicked as a script does it.
+            # Hidden or covered elements are clicked as a script would.
             if await found.count() > place:
                 await one.dispatch_event("click", timeout=_CLICK_MS)
     await _settle(run.page)
 
 
 async def _settle(page: Page) -> None:
-    """Let a navigation that a click or a key has begun get as far as its new document."""
+    """Wait for the new document if a click or a key has begun a navigation."""
     await page.wait_for_load_state("domcontentloaded")
 
 
@@ -212,14 +208,52 @@ _ACTIONS: dict[str, Callable[[PageActionRun, Json], Awaitable[None]]] = {
 }
 
 
-_LOAD_SHARE = 0.4
-"""The part of its time-out for which a page may go on loading pictures and scripts."""
-_CRASHED = "The page ended its browser: it crashed, or it took too much memory."
-_SHOWN = (ContentKind.HTML, ContentKind.TEXT, ContentKind.JSON, ContentKind.XML, ContentKind.CSV)
+async def take_screenshot(page: Page, options: Json) -> tuple[MediaFile, list[str]]:
+    """Return a picture of the page, and warnings. The viewport of the options is for this picture only."""
+    before = page.viewport_size
+    wanted = options.get("viewport")
+    if wanted is not None:
+        await page.set_viewport_size({"width": int(wanted["width"]), "height": int(wanted["height"])})
+    try:
+        return await _take(page, options)
+    finally:
+        if wanted is not None and before is not None:
+            await page.set_viewport_size(before)
+
+
+async def _take(page: Page, options: Json) -> tuple[MediaFile, list[str]]:
+    quality = options.get("quality")
+    as_jpeg = quality is not None and quality < _BEST
+    how: dict[str, Any] = {"type": "jpeg", "quality": quality} if as_jpeg else {"type": "png"}
+    warnings = []
+    if options.get("fullPage"):
+        how["full_page"] = True
+        width, height = await page.evaluate(
+            "() => [document.documentElement, document.body].filter(Boolean).reduce(([w, h], one) => "
+            "[Math.max(w, one.scrollWidth), Math.max(h, one.scrollHeight)], [1, 1])"
+        )
+        scale = await page.evaluate("devicePixelRatio")
+        most = math.floor(MAX_HEIGHT / max(1, scale))
+        if height > most:
+            how["clip"] = {"x": 0, "y": 0, "width": min(width, most), "height": most}
+            warnings.append(f"The screenshot ends after {most:,} pixels of the page.")
+    data = await page.screenshot(**how)
+    return MediaFile(content_type="image/jpeg" if as_jpeg else "image/png", data=data), warnings
+
+
+async def print_pdf(page: Page, options: Json) -> MediaFile:
+    """Return the page as a PDF."""
+    data = await page.pdf(
+        format=options.get("format", "Letter"),
+        landscape=bool(options.get("landscape", False)),
+        scale=float(options.get("scale", 1)),
+        print_background=True,
+    )
+    return MediaFile(content_type="application/pdf", data=data)
 
 
 class ChromiumRenderer:
-    """Renders pages. The caller has a time-out; whatever a page does is a ScrapeFailed of that page."""
+    """Renders pages within the caller's time-out. Whatever a page does is a ScrapeFailed of that page."""
 
     def __init__(self, room: BrowserRoom, fetcher: Fetcher, clock: Clock, *, max_bytes: int) -> None:
         self._room = room
@@ -266,8 +300,10 @@ class ChromiumRenderer:
             await asyncio.sleep(plan.wait_for / 1000)
         run = PageActionRun(page, session)
         results = await run.run(plan.actions) if plan.actions else None
-        screenshot, warnings = await _picture(page, plan)
-        warnings = [*run.warnings, *warnings]
+        screenshot, warnings = None, run.warnings
+        if (wanted := plan.format("screenshot")) is not None:
+            screenshot, more = await take_screenshot(page, wanted)
+            warnings = [*warnings, *more]
         if kind is not ContentKind.HTML and not plan.actions:
             fetched = self._fetched(plan, answer, traffic.document_url, answer.body)
         else:
@@ -325,23 +361,18 @@ async def _until_crash(context: BrowserContext, work: Coroutine[Any, Any, Render
 
 
 async def _load(page: Page, traffic: PageTraffic, plan: ScrapePlan) -> None:
-    """Load the page, and give what belongs to it a part of the time."""
+    """Load the page, and spend a part of the time on what belongs to it."""
     try:
         await page.goto(without_credentials(plan.url), wait_until="domcontentloaded", timeout=plan.timeout)
     except PlaywrightTimeout:
         raise
     except Error:
-        # What the browser takes for a download is no page, but it is an answer.
+        # What the browser takes for a download is an answer, though no page.
         if traffic.document is None or page.is_closed() or _kind(traffic.document, traffic.document_url) in _SHOWN:
             raise
         return
     with suppress(PlaywrightTimeout):
         await page.wait_for_load_state("load", timeout=plan.timeout * _LOAD_SHARE)
-
-
-async def _picture(page: Page, plan: ScrapePlan) -> tuple[MediaFile | None, list[str]]:
-    wanted = plan.format("screenshot")
-    return (None, []) if wanted is None else await take_screenshot(page, wanted)
 
 
 def _kind(answer: SingleAnswer, url: str) -> ContentKind:

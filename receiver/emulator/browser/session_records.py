@@ -1,9 +1,13 @@
-"""What is known of browser sessions, whether or not there is a browser."""
+"""The browser and its sessions as the rest of the emulator knows them, without loading what drives it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal, Protocol
+
+from starlette.types import ASGIApp
+
+from receiver.emulator.scrapes import RenderPage
 
 Language = Literal["python", "node", "bash"]
 CREDITS_PER_MINUTE = 2
@@ -39,13 +43,10 @@ class SessionRecord:
     """One session, which may have ended."""
 
     id: str
-    """UUID."""
     team: str
-    """Whose it is."""
     token: str
-    """Lets those pass who have no API key: it is in the session's own addresses."""
+    """In the session's own addresses: who has it needs no API key."""
     plan: SessionPlan
-    """How it was opened."""
     created_at: datetime
     """On the emulator's clock."""
     last_activity: datetime
@@ -55,7 +56,7 @@ class SessionRecord:
 
     @property
     def expires_at(self) -> datetime:
-        """When it ends at the latest."""
+        """The latest end."""
         return self.created_at + self.plan.ttl
 
     def duration(self, now: datetime) -> timedelta:
@@ -69,18 +70,16 @@ class SessionRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodeOutcome:
-    """What code has done."""
+    """What came of running code."""
 
     stdout: str
-    """Its standard output."""
     stderr: str
-    """Its standard error."""
     result: str | None
     """The value of its last expression; None without one."""
     exit_code: int
-    """Of its process; 137 if it was killed."""
+    """137 if it was killed."""
     killed: bool
-    """Whether it had no more time."""
+    """Whether its time was over."""
     truncated: bool
     """Whether some of the output was dropped."""
 
@@ -92,10 +91,10 @@ class SessionHost(Protocol):
         """Open a session."""
 
     def find(self, team: str, session_id: str) -> SessionRecord:
-        """Return a session that lasts."""
+        """Return an open session."""
 
     def of_scrape(self, team: str, scrape_id: str) -> SessionRecord | None:
-        """Return the session of a scrape, if one lasts."""
+        """Return the open session of a scrape, if there is one."""
 
     def listed(self, team: str) -> Sequence[SessionRecord]:
         """Return all sessions of a team, the newest first."""
@@ -104,10 +103,22 @@ class SessionHost(Protocol):
         """Run code on the page of a session."""
 
     async def page_text(self, record: SessionRecord) -> str:
-        """Return what a model has to know of the page of a session."""
+        """Return the page of a session in words, for a model."""
 
     async def end(self, record: SessionRecord) -> None:
         """End a session and charge for it."""
 
     async def reset(self) -> None:
         """End all sessions without charging for them, and forget them."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrowserParts:
+    """What a browser adds to the emulator."""
+
+    render: RenderPage
+    sessions: SessionHost
+    sockets: ASGIApp
+    """Relays connections to sessions."""
+    views: ASGIApp
+    """Shows the pages of sessions."""

@@ -1,33 +1,52 @@
-"""Browser sessions: each has a Chromium of its own, for code of its owner and for programs that connect to it."""
+"""Browser sessions: each has a Chromium of its own, for code of its owner and for programs that connect to it.
+
+A session may begin with a profile: the cookies and the local storage of an earlier one of the same team.
+"""
 
 import asyncio
+import base64
+import json
 import secrets
+import sqlite3
 from collections.abc import Coroutine, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any, Self
 
 from playwright.async_api import BrowserContext, Error, Page
 from websockets.exceptions import WebSocketException
 
-from receiver.core.clock import Clock, Timer
-from receiver.emulator.activity import Activity
-from receiver.emulator.browser.chromium import ChromiumStarter, debugging_url, own_folder
+from receiver.core.clock import Clock, Timer, to_micros
+from receiver.emulator.browser.chromium import ChromiumStarter, debugging_url, not_started, own_folder
 from receiver.emulator.browser.code_runs import run_code
 from receiver.emulator.browser.confinement import can_shut_in
-from receiver.emulator.browser.devices import device_of
-from receiver.emulator.browser.profiles import ProfileStore, collect, restore
-from receiver.emulator.browser.room import not_started
 from receiver.emulator.browser.session_records import CodeOutcome, Language, SessionPlan, SessionRecord
-from receiver.emulator.browser.tabs import TabWatch
-from receiver.emulator.browser.traffic import PageTraffic
+from receiver.emulator.browser.tabs import TabSession, TabWatch
+from receiver.emulator.browser.traffic import PageTraffic, device_of
+from receiver.emulator.clock import Activity
 from receiver.emulator.contracts import Account
 from receiver.emulator.failures import CallRefused
 from receiver.emulator.fetching.fetcher import Fetcher
 from receiver.emulator.ids import IdSource
-from receiver.emulator.scrapes import ScrapePlan
+from receiver.emulator.scrapes import Json, ScrapePlan
+from receiver.emulator.state.database import StateDatabase, pack, unpack
+from receiver.runtime.log_lines import event_log
 
+log = event_log(__name__)
+
+MAX_PROFILE_BYTES = 16 * 1024 * 1024
+"""Bytes of one profile as JSON; a larger one is not kept."""
+MOST_PROFILES = 100
+"""Profiles of one team; the one that was saved first goes first."""
+_PROFILE_SECONDS = 15.0
+_EMPTY_PAGE = base64.b64encode(b"<html></html>").decode()
+_FILL = "items => { for (const one of items) localStorage.setItem(one.name, one.value); }"
+_KEEP = "INSERT OR REPLACE INTO browser_profiles (team, name, saved_at, state) VALUES (?, ?, ?, ?)"
+_FIND = "SELECT state FROM browser_profiles WHERE team = ? AND name = ?"
+_EVICT = (
+    "DELETE FROM browser_profiles WHERE team = ? AND name NOT IN"
+    " (SELECT name FROM browser_profiles WHERE team = ? ORDER BY saved_at DESC, rowid DESC LIMIT ?)"
+)
 MAX_REMEMBERED = 1_000
 """Ended sessions that lists still have."""
 _CLOSE_SECONDS = 5.0
@@ -41,28 +60,105 @@ _NOT_SHUT_IN = (
 _GONE = "The browser session has ended"
 
 
+class ProfileStore:
+    """Keeps profiles in the state. Of two sessions with one profile, the later end is kept."""
+
+    def __init__(self, database: StateDatabase, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+
+    async def load(self, team: str, name: str) -> Json | None:
+        """Return a profile; None if the team has no such profile."""
+        row = await self._database.run(lambda connection: connection.execute(_FIND, (team, name)).fetchone())
+        if row is None:
+            return None
+        state: Json = json.loads(await asyncio.to_thread(unpack, row["state"]))
+        return state
+
+    async def save(self, team: str, name: str, state: Json) -> None:
+        """Keep a profile in place of the one before. It may hold what signs a user in."""
+        data = json.dumps(state).encode()
+        if len(data) > MAX_PROFILE_BYTES:
+            log.warning(
+                "browser_profile_not_saved", extra={"reason": f"it has more than {MAX_PROFILE_BYTES:,} bytes"}
+            )
+            return
+        packed = await asyncio.to_thread(pack, data)
+        now = to_micros(self._clock.now())
+
+        def write(connection: sqlite3.Connection) -> None:
+            connection.execute(_KEEP, (team, name, now, packed))
+            connection.execute(_EVICT, (team, team, MOST_PROFILES))
+
+        await self._database.run(write)
+
+
+class EmptyPages:
+    """Answers every request of a tab with an empty page: storage can be reached without the site."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def begin_answer(self, session: TabSession, event: Json, main_frame: str) -> None:
+        """Begin to answer a request that is paused."""
+        task = asyncio.ensure_future(self._answer(session, event["requestId"]))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _answer(self, session: TabSession, request_id: str) -> None:
+        with suppress(Error):  # the tab went away meanwhile
+            headers = [{"name": "Content-Type", "value": "text/html"}]
+            found = {"requestId": request_id, "responseCode": 200, "responseHeaders": headers, "body": _EMPTY_PAGE}
+            await session.send("Fetch.fulfillRequest", found)
+
+    async def close(self) -> None:
+        """Do nothing: a closed tab requests nothing."""
+
+
+async def _restore(context: BrowserContext, tabs: TabWatch, state: Json) -> None:
+    """Give a new browser the cookies and the local storage of a profile."""
+    await context.add_cookies(state["cookies"])
+    if not state["origins"]:
+        return
+    async with tabs.answering(EmptyPages):
+        page = await context.new_page()
+        for one in state["origins"]:
+            await page.goto(one["origin"])
+            await page.evaluate(_FILL, one["localStorage"])
+        await page.close()
+
+
+async def _collect(context: BrowserContext, tabs: TabWatch) -> Json | None:
+    """Return the cookies and the local storage of a browser; None if it does not return them in time."""
+    try:
+        async with asyncio.timeout(_PROFILE_SECONDS), tabs.answering(EmptyPages):
+            state = await context.storage_state()
+    except (Error, TimeoutError) as exc:
+        log.warning("browser_profile_not_saved", extra={"reason": str(exc).partition("\n")[0][:300] or "time-out"})
+        return None
+    return {"cookies": state["cookies"], "origins": state["origins"]}
+
+
 @dataclass(slots=True)
 class _OpenBrowser:
-    """The browser of a session that lasts."""
+    """The browser of a session that has not ended."""
 
     stack: AsyncExitStack
     """Closes it."""
     context: BrowserContext
-    """Its pages."""
     url: str
     """Where it can be connected to by CDP."""
     tabs: TabWatch
-    """Takes over its tabs."""
     turns: asyncio.Semaphore
     """Bounds the code that runs at one time."""
     timer: Timer | None = None
-    """Ends it."""
+    """Ends the session."""
     running: set[asyncio.Task[CodeOutcome]] = field(default_factory=set)
-    """Code that runs now, or waits for its turn. It ends with the session."""
+    """Code that runs or waits for its turn. It ends with the session."""
 
 
 class BrowserSessions:
-    """Keeps sessions until they are ended, or their time on the emulator's clock is over. Its block ends all."""
+    """Keeps sessions until they end, or their time on the emulator's clock is over. Its block ends all."""
 
     def __init__(
         self,
@@ -92,9 +188,7 @@ class BrowserSessions:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self.reset()
 
     async def reset(self) -> None:
@@ -122,14 +216,16 @@ class BrowserSessions:
             created_at=now,
             last_activity=now,
         )
-        self._forget_oldest()
+        ended = [one.id for one in self._records.values() if one.ended_at is not None]
+        for session_id in ended[: max(0, len(ended) - MAX_REMEMBERED)]:
+            del self._records[session_id]
         self._records[record.id], self._open[record.id] = record, browser
         browser.context.on("close", lambda _: self._end_later(record))
         self._set_timer(record)
         return record
 
     def find(self, team: str, session_id: str) -> SessionRecord:
-        """Return a session that lasts. CallRefused with status 404 or 410 if there is none."""
+        """Return an open session. CallRefused with status 404 if there is none, 410 if it has ended."""
         record = self._records.get(session_id)
         if record is None or record.team != team:
             raise CallRefused(404, "Browser session not found")
@@ -138,7 +234,7 @@ class BrowserSessions:
         return record
 
     def of_scrape(self, team: str, scrape_id: str) -> SessionRecord | None:
-        """Return the session of a scrape, if one lasts."""
+        """Return the open session of a scrape, if there is one."""
         found = (one for one in self._records.values() if one.team == team and one.plan.scrape_id == scrape_id)
         return next((one for one in found if one.ended_at is None), None)
 
@@ -147,14 +243,14 @@ class BrowserSessions:
         return [record for record in reversed(self._records.values()) if record.team == team]
 
     def by_token(self, session_id: str, token: str) -> SessionRecord | None:
-        """Return a session that lasts; None for a wrong token."""
+        """Return an open session; None for a wrong token."""
         record = self._records.get(session_id)
         if record is None or session_id not in self._open:
             return None
         return record if secrets.compare_digest(record.token.encode(), token.encode()) else None
 
     def connect(self, session_id: str, token: str) -> str | None:
-        """Return where a browser can be connected to by CDP; None for a wrong token, or after its end."""
+        """Return the address of a browser for CDP; None for a wrong token, or after the end."""
         record = self.by_token(session_id, token)
         if record is None:
             return None
@@ -162,7 +258,7 @@ class BrowserSessions:
         return self._open[session_id].url
 
     def touch(self, record: SessionRecord) -> None:
-        """Note that a session is used."""
+        """Note that a session was used."""
         if record.ended_at is None:
             record.last_activity = self._clock.now()
             self._set_timer(record)
@@ -173,7 +269,13 @@ class BrowserSessions:
         if not can_shut_in():
             raise CallRefused(400, _NOT_SHUT_IN, code="SCRAPE_ACTIONS_NOT_SUPPORTED")
         self.touch(record)
-        run = asyncio.ensure_future(self._run(browser, language, code, seconds))
+
+        async def run_in_turn() -> CodeOutcome:
+            with self._activity.running():
+                async with browser.turns:
+                    return await run_code(language, code, browser.url, seconds)
+
+        run = asyncio.ensure_future(run_in_turn())
         browser.running.add(run)
         try:
             await asyncio.wait([run])
@@ -184,11 +286,6 @@ class BrowserSessions:
         if run.cancelled():
             raise CallRefused(410, _GONE)
         return run.result()
-
-    async def _run(self, browser: _OpenBrowser, language: Language, code: str, seconds: float) -> CodeOutcome:
-        with self._activity.running():
-            async with browser.turns:
-                return await run_code(language, code, browser.url, seconds)
 
     async def page_text(self, record: SessionRecord) -> str:
         """Return address, title and text of the page of a session."""
@@ -231,11 +328,9 @@ class BrowserSessions:
             url = await asyncio.to_thread(debugging_url, folder)
             tabs = await stack.enter_async_context(TabWatch(url, traffic))
             if state is not None:
-                await restore(context, tabs, state)
+                await _restore(context, tabs, state)
             if plan.url is not None:
-                with suppress(
-                    Error
-                ):  # the page may be gone: then the session begins with the browser's own error page
+                with suppress(Error):  # if the page is gone, the session begins with the browser's own error page
                     await context.pages[0].goto(plan.url, wait_until="load", timeout=_PAGE_SECONDS * 1000)
         except (Error, OSError, TimeoutError, WebSocketException) as exc:
             await stack.aclose()
@@ -249,7 +344,7 @@ class BrowserSessions:
         browser, plan = self._open.get(record.id), record.plan
         if browser is None or plan.profile is None or not plan.saves:
             return
-        state = await collect(browser.context, browser.tabs)
+        state = await _collect(browser.context, browser.tabs)
         if state is not None:
             await self._profiles.save(record.team, plan.profile, state)
 
@@ -304,11 +399,6 @@ class BrowserSessions:
             for run in browser.running:
                 run.cancel()
             await browser.stack.aclose()
-
-    def _forget_oldest(self) -> None:
-        ended = [record.id for record in self._records.values() if record.ended_at is not None]
-        for session_id in ended[: max(0, len(ended) - MAX_REMEMBERED)]:
-            del self._records[session_id]
 
 
 async def _close_context(context: BrowserContext) -> None:

@@ -1,10 +1,10 @@
-"""Takes over each tab of a browser before it asks for anything, whoever opened it.
+"""Takes over each tab of a browser before it requests anything, whoever opened it.
 
-A new tab waits until any of its debuggers lets it go on (`Target.setAutoAttach`, `waitForDebuggerOnStart`:
-https://chromedevtools.github.io/devtools-protocol/tot/Target/). The driver lets tabs go on by itself, and so does
-each program that is connected, so this is a debugger of its own. When another one was first, the tab asks for its
-document before its requests are paused in the tab. They are then paused in the browser, which is asked last, and
-wait there until the tab is taken over.
+A new tab waits until one of its debuggers lets it run (`Target.setAutoAttach`, `waitForDebuggerOnStart`:
+https://chromedevtools.github.io/devtools-protocol/tot/Target/). The driver lets tabs run by itself, and so does
+each connected program: therefore this is a debugger of its own. If another debugger was faster, the tab requests
+its document before its requests are paused in the tab. Then they are paused in the browser, the last to see them,
+and wait there until the tab is taken over.
 """
 
 import asyncio
@@ -13,7 +13,6 @@ import json
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, Protocol, Self
 
 from playwright.async_api import Error
@@ -35,18 +34,18 @@ class TabTraffic(Protocol):
         """Begin to answer a request that is paused (`Fetch.requestPaused`); `main_frame` is the page's own."""
 
     async def close(self) -> None:
-        """Answer no more."""
+        """Stop answering."""
 
 
 class TabSession:
-    """What is said to one tab, and heard of it."""
+    """One tab, as its debugger speaks to it."""
 
     def __init__(self, tabs: "TabWatch", session_id: str) -> None:
         self._tabs = tabs
         self._id = session_id
 
     async def send(self, method: str, params: Json | None = None) -> Json:
-        """Ask the tab for something. Error if it refuses, or is gone."""
+        """Send the tab a command and return the result. Error if it refuses, or is gone."""
         return await self._tabs.send(method, params or {}, self._id)
 
     def on(self, event: str, hear: Hear) -> None:
@@ -56,10 +55,9 @@ class TabSession:
 
 @dataclass(slots=True)
 class _Tab:
-    """A tab that is taken over, or about to be."""
+    """A tab that is, or is about to be, taken over."""
 
     traffic: TabTraffic
-    """Answers its requests."""
     main_frame: str
     """The id of its own frame."""
     taken_over: asyncio.Event
@@ -67,7 +65,7 @@ class _Tab:
 
 
 class TabWatch:
-    """Watches one browser from outside. Its block ends the watch; what tabs ask for afterwards reaches nothing."""
+    """Watches one browser from outside. Its block ends the watch; requests of tabs reach nothing after it."""
 
     def __init__(self, url: str, traffic: Callable[[], TabTraffic]) -> None:
         """`url` is where the browser can be connected to by CDP; `traffic` is made for each tab."""
@@ -92,13 +90,11 @@ class TabWatch:
         await self.send("Fetch.enable", EVERY_REQUEST)
         options = {"autoAttach": True, "waitForDebuggerOnStart": True, "flatten": True}
         await self.send("Target.setAutoAttach", options)
-        # The tabs that are there have been told of before the answer.
+        # The existing tabs were reported before the answer.
         await asyncio.gather(*self._tasks)
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         if self._socket is not None:
             await self._socket.close()
         tasks = [task for task in (*self._tasks, self._listening) if task is not None]
@@ -110,7 +106,7 @@ class TabWatch:
 
     @asynccontextmanager
     async def answering(self, traffic: Callable[[], TabTraffic]) -> AsyncIterator[None]:
-        """Answer the tabs that are opened within the block by other traffic."""
+        """Let other traffic answer the tabs that are opened within the block."""
         usual, self._make = self._make, traffic
         try:
             yield
@@ -118,7 +114,7 @@ class TabWatch:
             self._make = usual
 
     async def send(self, method: str, params: Json, session_id: str = "") -> Json:
-        """Ask the browser or one of its tabs for something. Error if it refuses, or is gone."""
+        """Send the browser or one of its tabs a command. Error if it refuses, or is gone."""
         if self._socket is None:
             raise Error("the browser is not watched")
         number = next(self._numbers)
@@ -136,7 +132,7 @@ class TabWatch:
             self._asked.pop(number, None)
 
     def hear(self, session_id: str, event: str, hear: Hear) -> None:
-        """Call `hear` with each event of a name, of one tab or, without id, of the browser."""
+        """Call `hear` with each event of this name: of one tab or, without id, of the browser."""
         self._heard[session_id, event] = hear
 
     async def _listen(self, socket: ClientConnection) -> None:
@@ -147,7 +143,7 @@ class TabWatch:
                     self._answer(message)
                 elif hear := self._heard.get((message.get("sessionId", ""), message["method"])):
                     hear(message["params"])
-        except ConnectionClosed:  # the end is told below
+        except ConnectionClosed:  # reported below
             pass
         finally:
             for answer in list(self._asked.values()):
@@ -166,7 +162,7 @@ class TabWatch:
     def _attached(self, event: Json) -> None:
         session_id, target = event["sessionId"], event["targetInfo"]
         if target["type"] == "page":
-            # The id of a page is that of its main frame. A tab that waits does not tell its frames.
+            # The id of a page is that of its main frame. A waiting tab does not report its frames.
             self._tabs[session_id] = _Tab(self._make(), target["targetId"], asyncio.Event())
         self._run(self._take_over(session_id))
 
@@ -182,7 +178,7 @@ class TabWatch:
             await session.send("Runtime.runIfWaitingForDebugger")
 
     async def _answer_early(self, event: Json) -> None:
-        """Answer what a tab asked for before it was taken over. What no tab is known for reaches nothing."""
+        """Answer what a tab requested before it was taken over. Requests of unknown tabs are refused."""
         browser = TabSession(self, "")
         tab = next((one for one in self._tabs.values() if one.main_frame == event.get("frameId")), None)
         if tab is not None:

@@ -1,46 +1,22 @@
-"""Every request of a page goes through the emulator: its given sites, its networks, its limits."""
+"""What a page sees: its device, and the answers to its requests, which all go through the emulator."""
 
 import asyncio
 import base64
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from playwright.async_api import Error
 
-from receiver.emulator.browser.devices import Device
 from receiver.emulator.failures import ScrapeFailed
-from receiver.emulator.fetching.fetcher import BrowserRequest, Fetcher, SingleAnswer
+from receiver.emulator.fetching.fetcher import BrowserRequest, Fetcher, SingleAnswer, accept_language
 from receiver.emulator.fetching.network import NetworkZone
 from receiver.emulator.fetching.refusals import site_error
-
-# FOLDED: Which requests of a page are for advertisements or cookie pop-ups: a short list of well-known hosts. //
-# The names are those that the makers document for their scripts; lists such as EasyList are far longer, and not
-# free.
-_AD_NAMES = """\
-2mdn.net adform.net adition.com adnxs.com adroll.com adsafeprotected.com adservice.google.com adsrvr.org
-advertising.com amazon-adsystem.com bidswitch.net casalemedia.com criteo.com criteo.net doubleclick.net
-doubleverify.com googleadservices.com googlesyndication.com googletagservices.com moatads.com openx.net outbrain.com
-pubmatic.com rubiconproject.com sharethrough.com smartadserver.com taboola.com teads.tv yieldlab.net
-consensu.org consent.cookiebot.com consent.cookiefirst.com consent.trustarc.com consentmanager.net cookie-script.com
-cookielaw.org cookiepro.com cmp.osano.com cmp.quantcast.com iubenda.com privacy-center.org privacy-mgmt.com
-usercentrics.eu"""
-_HOSTS = frozenset(_AD_NAMES.split())
-"""Each stands for all hosts below it, too."""
-
-
-def is_advertisement(url: str) -> bool:
-    """Tell whether a part of a page comes from a host that serves advertisements or cookie pop-ups."""
-    try:
-        host = urlsplit(url).hostname or ""
-    except ValueError:
-        return False
-    labels = host.rstrip(".").split(".")
-    return any(".".join(labels[at:]) in _HOSTS for at in range(max(0, len(labels) - 4), len(labels) - 1))
-
-
-Json = dict[str, Any]
+from receiver.emulator.scrapes import Json, ScrapePlan
 
 EVERY_REQUEST: Json = {"patterns": [{"urlPattern": "*"}]}
 """What `Fetch.enable` is asked to pause."""
@@ -51,26 +27,115 @@ MAX_TOTAL = 256 * 1024 * 1024
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _IN_PARALLEL = 16
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_ONE_LINE = str.maketrans({"\r": " ", "\n": " ", "\0": ""})
 _NOT_PASSED_ON = frozenset({"set-cookie2", "content-disposition", "report-to", "nel", "alt-svc"})
 _NAMES = {
     "SCRAPE_DNS_RESOLUTION_ERROR": "NameNotResolved",
     "SCRAPE_SSL_ERROR": "ConnectionFailed",
     "SCRAPE_TIMEOUT": "TimedOut",
 }
+# The names that the makers document for their scripts. Lists such as EasyList are far longer, and not free.
+_AD_NAMES = """\
+2mdn.net adform.net adition.com adnxs.com adroll.com adsafeprotected.com adservice.google.com adsrvr.org
+advertising.com amazon-adsystem.com bidswitch.net casalemedia.com criteo.com criteo.net doubleclick.net
+doubleverify.com googleadservices.com googlesyndication.com googletagservices.com moatads.com openx.net outbrain.com
+pubmatic.com rubiconproject.com sharethrough.com smartadserver.com taboola.com teads.tv yieldlab.net
+consensu.org consent.cookiebot.com consent.cookiefirst.com consent.trustarc.com consentmanager.net cookie-script.com
+cookielaw.org cookiepro.com cmp.osano.com cmp.quantcast.com iubenda.com privacy-center.org privacy-mgmt.com
+usercentrics.eu"""
+_HOSTS = frozenset(_AD_NAMES.split())
+"""Each also stands for all hosts below it."""
+DESKTOP = (1920, 1080)
+_PHONE = (390, 844)
+_PHONE_SCALE = 2.0
+_DESKTOP_AGENT = (
+    "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/{major}.0.0.0 Safari/537.36"
+)
+_PHONE_AGENT = (
+    "Mozilla/5.0 (Linux; Android 14; Pixel 8) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/{major}.0.0.0 "
+    "Mobile Safari/537.36"
+)
+_USUAL_ZONE = "America/New_York"
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """What a page sees of the browser: its screen, its languages, its time zone."""
+
+    is_phone: bool
+    """Whether it is small, and touched."""
+    accept_language: str
+    """The languages, as in the header."""
+    timezone: str
+    """An IANA name."""
+    user_agent: str | None
+    """The caller's own; None is that of the browser."""
+
+    def context(self, version: str) -> dict[str, Any]:
+        """Return the options of a context of a browser of this version."""
+        width, height = _PHONE if self.is_phone else DESKTOP
+        agent = _PHONE_AGENT if self.is_phone else _DESKTOP_AGENT
+        options: dict[str, Any] = {
+            "viewport": {"width": width, "height": height},
+            "user_agent": self.user_agent or agent.format(major=version.partition(".")[0]),
+            "timezone_id": self.timezone,
+            "accept_downloads": False,
+            "service_workers": "block",
+            "ignore_https_errors": True,  # no certificate comes to the browser: the emulator checks them
+        }
+        language = self.accept_language.partition(",")[0].partition(";")[0]
+        if language and language != "*":
+            options["locale"] = language
+        if self.is_phone:
+            options |= {"is_mobile": True, "has_touch": True, "device_scale_factor": _PHONE_SCALE}
+        return options
+
+
+def device_of(plan: ScrapePlan) -> Device:
+    """Return the device that a plan asks for."""
+    own = {name.lower(): value for name, value in plan.headers.items()}
+    return Device(
+        is_phone=plan.mobile,
+        accept_language=own.get("accept-language") or accept_language(plan.country, plan.languages),
+        timezone=_zones().get(plan.country.upper(), _USUAL_ZONE),
+        user_agent=own.get("user-agent"),
+    )
+
+
+@cache
+def _zones() -> dict[str, str]:
+    """Return the first time zone of each country: the one of its capital, or its largest."""
+    zones: dict[str, str] = {}
+    table = resources.files("tzdata").joinpath("zoneinfo", "zone.tab").read_text()
+    for line in table.splitlines():
+        if not line.startswith("#"):
+            country, _, name, *_ = line.split("\t")
+            zones.setdefault(country, name)
+    return zones
+
+
+def is_advertisement(url: str) -> bool:
+    """Return whether a part of a page comes from a host that serves advertisements or cookie pop-ups."""
+    try:
+        host = urlsplit(url).hostname or ""
+    except ValueError:
+        return False
+    labels = host.rstrip(".").split(".")
+    return any(".".join(labels[at:]) in _HOSTS for at in range(max(0, len(labels) - 4), len(labels) - 1))
 
 
 class DebugSession(Protocol):
-    """Speaks to one page by the debugging protocol."""
+    """One page, as the debugging protocol reaches it."""
 
     async def send(self, method: str, params: Json | None = None) -> Json:
-        """Ask the page for something. Error if it refuses, or is gone."""
+        """Send the page a command and return the result. Error if it refuses, or is gone."""
 
     def on(self, event: Any, f: Any) -> None:
         """Call `f` with each event of a name."""
 
 
 class PageTraffic:
-    """Answers the requests of one page. What it does not answer reaches nothing.
+    """Answers the requests of one page. Requests that it does not answer reach nothing.
 
     Only http and https are answered, by the rules of the fetcher. Once the page holds a document of a public
     network, its scripts reach nothing of less public ones. The caller's headers go only to the site they are for.
@@ -87,7 +152,7 @@ class PageTraffic:
         bounded: bool = True,
         block_ads: bool = True,
     ) -> None:
-        """A page that is not `bounded` may load as much as it likes, for as long as it lives.
+        """A page that is not `bounded` may load any amount for as long as it lives.
 
         With `block_ads`, parts of a page that are known to serve advertisements or cookie pop-ups are refused.
         """
@@ -124,7 +189,7 @@ class PageTraffic:
         task.add_done_callback(self._tasks.discard)
 
     async def close(self) -> None:
-        """Answer no more."""
+        """Stop answering."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -173,7 +238,7 @@ class PageTraffic:
         return answer
 
     def _narrow(self, event: Json, answer: SingleAnswer, chain: str, zones: frozenset[NetworkZone] | None) -> None:
-        """Note how public the answer is: neither its redirect nor its scripts reach what is less public."""
+        """Note how public the answer is: its redirect and its scripts reach nothing less public."""
         zone = answer.zone
         if zone is None:
             return
@@ -184,16 +249,16 @@ class PageTraffic:
             self._zones = frozenset(one for one in known if one <= zone)
 
     def _sent(self, request: Json, url: str, *, is_page: bool) -> dict[str, str]:
-        headers = {name: value for name, value in request["headers"].items() if not name.startswith(":")}
+        sent: dict[str, str] = request["headers"]
+        named = {name.lower(): value for name, value in sent.items() if not name.startswith(":")}
         own = {"accept-language": self._device.accept_language}
         if is_page:
             own["accept"] = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
         if _origin(url) == self._origin:
             given = {name.lower(): value for name, value in self._headers.items()}
-            if "cookie" in given and (cookie := _header(headers, "cookie")):
+            if "cookie" in given and (cookie := named.get("cookie")):
                 given["cookie"] = f"{given['cookie']}; {cookie}"
             own |= given
-        named = {name.lower(): value for name, value in headers.items()}
         return {name: value for name, value in (named | own).items() if value}
 
 
@@ -202,22 +267,14 @@ def _fulfilment(request_id: str, answer: SingleAnswer) -> Json:
     return {
         "requestId": request_id,
         "responseCode": answer.status if 200 <= answer.status <= 599 else 502,
-        "responseHeaders": [{"name": name, "value": _one_line(value)} for name, value in headers],
+        "responseHeaders": [{"name": name, "value": value.translate(_ONE_LINE)} for name, value in headers],
         "body": base64.b64encode(answer.body).decode(),
     }
-
-
-def _one_line(value: str) -> str:
-    return value.replace("\r", " ").replace("\n", " ").replace("\0", "")
 
 
 def _content(request: Json) -> bytes:
     entries = [base64.b64decode(one.get("bytes", "")) for one in request.get("postDataEntries", ())]
     return b"".join(entries) or str(request.get("postData", "")).encode()
-
-
-def _header(headers: Mapping[str, str], wanted: str) -> str:
-    return next((value for name, value in headers.items() if name.lower() == wanted), "")
 
 
 def _origin(url: str) -> tuple[str, str]:

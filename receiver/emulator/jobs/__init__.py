@@ -1,1 +1,1 @@
-"""Crawls and batch scrapes: what is to be scraped, what came out, and what the webhooks tell of it."""
+"""The durable job engine, and the crawls and batch scrapes that it runs."""

@@ -1,92 +1,233 @@
-"""All crawls and batch scrapes: they are started, cancelled, watched, and go on after a restart."""
+"""The durable job engine: it keeps jobs in the state, runs them, and resumes them after a restart.
+
+Crawls, batch scrapes, extractions, agents and checks of monitors run here, each kind by its own runner. A runner
+may begin in the middle of a job. It writes each step together with its event and its price in one transaction, and
+waits while the state cannot be written: a full disk delays a job and never fails it.
+"""
 
 import asyncio
 import sqlite3
-from collections.abc import Coroutine
-from contextlib import AbstractContextManager
-from datetime import timedelta
+from abc import ABC, abstractmethod
+from collections import defaultdict
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 from receiver.core.clock import Clock, Timer
-from receiver.emulator.account.account import TeamQueue, TeamSlots
-from receiver.emulator.activity import Activity
-from receiver.emulator.contracts import JobAccount, JobFailure, JobFaults, NoJobFaults
+from receiver.emulator.clock import Activity
+from receiver.emulator.contracts import JobAccount, WebhookTarget
+from receiver.emulator.failures import TooManyAtOnce
 from receiver.emulator.ids import IdSource
-from receiver.emulator.jobs import sites, table
-from receiver.emulator.jobs.context import JobChanges, JobContext, JobWatch
-from receiver.emulator.jobs.records import (
-    EmulatedJobState,
-    JobEnded,
-    JobExpired,
-    JobKind,
-    JobNotFound,
-    JobOfOtherTeam,
-    JobRecord,
-    PageError,
-)
-from receiver.emulator.jobs.runner import JobRunner
-from receiver.emulator.jobs.sites import OpenSite
-from receiver.emulator.jobs.table import ResultsPage
-from receiver.emulator.scrapes import Scraper
-from receiver.emulator.state.database import StateDatabase
-from receiver.emulator.webhooks.outbox import Outbox
-from receiver.emulator.wire.jobs import BatchPlan, CrawlPlan
+from receiver.emulator.jobs import table
+from receiver.emulator.jobs.records import JobExpired, JobKind, JobNotFound, JobOfOtherTeam, StoredJob
+from receiver.emulator.scrapes import ScrapedPage, ScrapePlan, Scraper
+from receiver.emulator.state.database import PatientState, StateDatabase
+from receiver.emulator.webhooks.table import PreparedDelivery
 from receiver.runtime.log_lines import event_log
 
 log = event_log(__name__)
 
-SCHEMA = table.SCHEMA + table.RESULTS_SCHEMA + sites.SCHEMA
+T = TypeVar("T")
+Job = TypeVar("Job", bound=StoredJob)
 LIFETIME = timedelta(hours=24)
 """How long the results of a job are kept."""
 _SWEEP_EVERY = timedelta(hours=1)
+_SWEEP = "sweep"
 
 
-class JobEngine:
-    """Keeps jobs in the state, and runs them. Entering it goes on with those that had not ended."""
+class JobEvents(Protocol):
+    """Keeps the events of jobs for delivery, together with what they report. The outbox does."""
 
-    def __init__(
+    def prepare(
         self,
-        database: StateDatabase,
+        target: WebhookTarget | None,
+        event_type: str,
+        job_id: str,
         *,
-        scraper: Scraper,
-        outbox: Outbox,
-        account: JobAccount,
-        clock: Clock,
-        ids: IdSource,
-        open_site: OpenSite,
-        max_concurrency: int = 10,
-        activity: Activity | None = None,
-        faults: JobFaults | None = None,
-    ) -> None:
-        """At most `max_concurrency` pages of a team are scraped at one time."""
-        self._database = database
-        self._clock = clock
+        success: bool = True,
+        data: list[Any] | None = None,
+        error: str | None = None,
+    ) -> PreparedDelivery | None:
+        """Return the delivery of an event; None if there is no target, or its filter refuses the type."""
+
+    def keep(self, connection: sqlite3.Connection, *prepared: PreparedDelivery | None) -> None:
+        """Keep deliveries, as a part of the caller's transaction."""
+
+    def wake(self, *prepared: PreparedDelivery | None) -> None:
+        """Send what was kept, now that its transaction is committed."""
+
+
+class JobWatch:
+    """One watcher of one job."""
+
+    def __init__(self) -> None:
+        self._news = asyncio.Event()
+
+    def notify(self) -> None:
+        """Let `changed` return."""
+        self._news.set()
+
+    async def changed(self) -> None:
+        """Return when the job has changed since the last return, or since the watch began."""
+        await self._news.wait()
+        self._news.clear()
+
+
+class JobChanges:
+    """Notifies the watchers of jobs that something has changed."""
+
+    def __init__(self) -> None:
+        self._watches: dict[str, set[JobWatch]] = defaultdict(set)
+
+    def notify(self, job_id: str) -> None:
+        """Notify all watchers of a job."""
+        for watch in self._watches.get(job_id, ()):
+            watch.notify()
+
+    @contextmanager
+    def watch(self, job_id: str) -> Iterator[JobWatch]:
+        """Watch a job for as long as the block lasts."""
+        watch = JobWatch()
+        self._watches[job_id].add(watch)
+        try:
+            yield watch
+        finally:
+            self._watches[job_id].discard(watch)
+            if not self._watches[job_id]:
+                del self._watches[job_id]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobContext:
+    """The parts of the emulator that running jobs share."""
+
+    database: StateDatabase
+    scraper: Scraper
+    events: JobEvents
+    account: JobAccount
+    """Pays, in the transaction that notes a page."""
+    clock: Clock
+    ids: IdSource
+    activity: Activity = field(default_factory=Activity)
+    changes: JobChanges = field(default_factory=JobChanges)
+
+    @property
+    def state(self) -> PatientState:
+        """The state, for a job that runs."""
+        return self.database.patient
+
+    async def scrape(self, plan: ScrapePlan, team: str) -> ScrapedPage:
+        """Return a page of a job. It waits for room on the disk, and for a place if other scrapes have them all."""
+        while True:
+            try:
+                return await self.state.until_written(lambda: self.scraper.scrape(plan, history_team=team))
+            except TooManyAtOnce:
+                continue
+
+
+class JobSettler(Generic[Job]):
+    """Writes the steps of one job, each together with the event that reports it."""
+
+    def __init__(self, job: Job, context: JobContext) -> None:
+        self._job = job
+        self._context = context
+
+    def event(
+        self, kind: str, *, success: bool = True, data: list[Any] | None = None, error: str | None = None
+    ) -> PreparedDelivery | None:
+        """Return an event of the job for `write`; None if it is not wanted."""
+        job = self._job
+        name = f"{job.kind}.{kind}"
+        return self._context.events.prepare(job.plan.webhook, name, job.id, success=success, data=data, error=error)
+
+    async def write(self, work: Callable[[sqlite3.Connection], T], *events: PreparedDelivery | None) -> T:
+        """Run a transaction that keeps these events, and send them."""
+        done = await self._context.state.run(work)
+        self._context.events.wake(*events)
+        self._context.changes.notify(self._job.id)
+        return done
+
+
+class JobRunner(Protocol):
+    """Works on one job."""
+
+    async def run(self) -> None:
+        """Return when the job has ended. What is noted already is not done again."""
+
+    async def fail(self, error: str) -> None:
+        """End the job, because it cannot continue."""
+
+
+class RunningJobs:
+    """The jobs that run now, each in a task with a key."""
+
+    def __init__(self, activity: Activity, ids: IdSource) -> None:
+        self._activity = activity
         self._ids = ids
-        self._outbox = outbox
-        self._changes = JobChanges()
-        self._faults = faults or NoJobFaults()
-        self._activity = activity or Activity()
-        self._context = JobContext(
-            database=database,
-            scraper=scraper,
-            outbox=outbox,
-            account=account,
-            clock=clock,
-            ids=ids,
-            open_site=open_site,
-            slots=TeamSlots(max_concurrency),
-            activity=self._activity,
-            changed=self._changes.notify,
-        )
-        self._runners: dict[str, JobRunner] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._tasks
+
+    def start(self, key: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run this in a task, and return the task."""
+        self._activity.begin()
+        task = self._tasks[key] = asyncio.create_task(work)
+        task.add_done_callback(lambda done: self._ended(key, done))
+        return task
+
+    def stop(self, key: str) -> None:
+        """Stop a task where it is, if there is one with this key."""
+        if key in self._tasks:
+            self._tasks[key].cancel()
+
+    async def stop_all(self) -> None:
+        """Stop every task where it is, and return when all have ended."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def over(self) -> None:
+        """Return when no task is left."""
+        while self._tasks:
+            await asyncio.wait(list(self._tasks.values()))
+
+    async def complete(self, job_id: str, runner: JobRunner) -> None:
+        """Run a job to its end. A fault of the emulator fails it, and is logged under an id."""
+        try:
+            await runner.run()
+        except Exception:
+            fault = self._ids.new()
+            log.exception("job_crashed", extra={"job_id": job_id, "fault": fault})
+            await runner.fail(f"The job ended by a fault of the emulator; its log has it as {fault}")
+
+    def _ended(self, key: str, task: asyncio.Task[None]) -> None:
+        if self._tasks.get(key) is task:
+            del self._tasks[key]
+        self._activity.end()
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("job_lost", exc_info=error)
+
+
+class JobEngine(ABC, Generic[Job]):
+    """Keeps jobs of some kinds in the state, and runs them. Entering it resumes those that had not ended."""
+
+    kinds: tuple[JobKind, ...]
+
+    def __init__(self, context: JobContext) -> None:
+        self._jobs = RunningJobs(context.activity, context.ids)
+        self._database = context.database
+        self._shared = context
         self._sweep_timer: Timer | None = None
 
     async def __aenter__(self) -> Self:
         await self._sweep()
-        for job in await self._database.run(table.unended_jobs):
-            self._run(job)
+        for job in await self._database.patient.run(self.unended):
+            self._run(job, self._runner(job))
         return self
 
     async def __aexit__(
@@ -94,179 +235,72 @@ class JobEngine:
     ) -> None:
         if self._sweep_timer is not None:
             self._sweep_timer.cancel()
-        await self._stop_tasks()
+        await self.stop_all()
 
-    async def start(self, plan: CrawlPlan | BatchPlan, team: str) -> JobRecord:
-        """Start a job. It survives the end of the process from here on, if the state is a file."""
-        job, urls, limit = self._new_job(plan, team)
-        event = self._outbox.prepare(plan.webhook, f"{job.kind}.started", job.id)
+    async def stop_all(self) -> None:
+        """Stop every job where it is. It is resumed only when the engine is entered anew."""
+        await self._jobs.stop_all()
 
-        def work(connection: sqlite3.Connection) -> JobRecord:
-            seq = table.insert_job(connection, job, urls, limit)
-            self._outbox.keep(connection, event)
-            return _existing(table.job_by_seq(connection, seq))
+    def unended(self, connection: sqlite3.Connection) -> list[Job]:
+        """Return the jobs that have not ended, oldest first."""
+        rows = table.rows_of_jobs(connection, "ended_at IS NULL ORDER BY seq")
+        return [self._read(row) for row in rows if row["kind"] in self.kinds]
 
-        with self._activity.running():
-            started = await self._database.run(work)
-            self._outbox.wake(event)
-            self._run(started, self._faults.choose_job(started.kind))
-        return started
+    async def _begin(self, job: Job, insert: Callable[[sqlite3.Connection], Job]) -> Job:
+        """Keep a job with the event of its start, and run it. From here on it survives the end of the process."""
+        started = self._shared.events.prepare(job.plan.webhook, f"{job.kind}.started", job.id)
 
-    async def append(self, plan: BatchPlan, team: str) -> JobRecord:
-        """Add the URLs of a plan to the batch that it names. Raises JobNotFound, or JobEnded after a cancel."""
-        job = await self.get(plan.append_to_id or "", team)
-        if job.kind is not JobKind.BATCH:
-            raise JobNotFound("Job not found")
+        def work(connection: sqlite3.Connection) -> Job:
+            kept = insert(connection)
+            self._shared.events.keep(connection, started)
+            return kept
 
-        def work(connection: sqlite3.Connection) -> JobRecord | None:
-            reopened = table.reopen(connection, job.seq, plan.urls)
-            return table.job_by_seq(connection, job.seq) if reopened else None
+        with self._shared.activity.running():
+            kept = await self._database.run(work)
+            self._shared.events.wake(started)
+            self._run(kept, self._runner(kept, begins=True))
+        return kept
 
-        with self._activity.running():
-            grown = await self._database.run(work)
-            if grown is None:
-                raise JobEnded(f"The batch was {job.state}, so nothing can be added to it")
-            runner = self._runners.get(job.id)
-            if runner is None:
-                self._run(grown)
-            else:
-                runner.notify()
-        return grown
-
-    async def cancel(self, job_id: str, team: str) -> None:
-        """Cancel a job: its waiting pages fail. Raises JobNotFound, or JobEnded if it was completed or failed."""
-        job = await self.get(job_id, team)
-        if not await self._database.run(lambda c: table.cancel(c, job.seq)):
-            raise JobEnded("Crawl is already completed")
-        runner = self._runners.get(job_id)
-        if runner is not None:
-            runner.cancel()
-        self._changes.notify(job_id)
-
-    async def get(self, job_id: str, team: str) -> JobRecord:
+    async def _find(self, job_id: str, team: str, *kinds: JobKind) -> Job:
         """Return a job of a team. Raises JobNotFound, JobOfOtherTeam or JobExpired."""
-        job = await self._database.run(lambda c: table.job_by_id(c, job_id))
-        if job is None:
+        rows = await self._database.run(lambda c: table.rows_of_jobs(c, "id = ?", job_id))
+        if not rows or rows[0]["kind"] not in kinds:
             raise JobNotFound("Job not found")
+        job = self._read(rows[0])
         if job.team != team:
             raise JobOfOtherTeam("Job not found")
-        if job.expires_at <= self._clock.now():
+        if job.expires_at <= self._shared.clock.now():
             raise JobExpired("Job expired")
         return job
 
-    async def documents(
-        self,
-        job: JobRecord,
-        *,
-        skip: int = 0,
-        limit: int = table.MAX_DOCUMENTS,
-        max_bytes: int = table.MAX_BYTES,
-    ) -> ResultsPage:
-        """Return documents of a job in the order in which its pages were scraped, after the first `skip`."""
-        return await self._database.run(lambda c: table.read_documents(c, job.seq, skip, limit, max_bytes))
+    def _run(self, job: Job, runner: JobRunner) -> None:
+        self._jobs.start(job.id, self._complete(job, runner))
 
-    async def errors(self, job: JobRecord) -> tuple[list[PageError], list[str]]:
-        """Return the pages of a job that were not scraped, and the URLs that robots.txt forbids."""
-        return await self._database.run(lambda c: (table.page_errors(c, job.seq), table.blocked_urls(c, job.seq)))
-
-    async def running_crawls(self, team: str) -> list[JobRecord]:
-        """Return the crawls of a team that scrape now, oldest first."""
-        return [
-            job
-            for job in await self._database.run(table.unended_jobs)
-            if job.team == team and job.kind is JobKind.CRAWL and job.state is EmulatedJobState.SCRAPING
-        ]
-
-    async def queue_of(self, team: str) -> TeamQueue:
-        """Return how many pages of a team's jobs are scraped, and how many wait."""
-
-        def work(connection: sqlite3.Connection) -> TeamQueue:
-            jobs = [job for job in table.unended_jobs(connection) if job.team == team]
-            left = sum(job.total - job.completed for job in jobs)
-            return TeamQueue(
-                active=min(active, left),
-                waiting=max(0, left - active),
-                last_success=table.last_completed(connection, team),
-            )
-
-        running = sum(one.scraping for one in self._runners.values() if one.job.team == team)
-        active = min(running, self._context.slots.most)
-        return await self._database.run(work)
-
-    def watch(self, job_id: str) -> AbstractContextManager[JobWatch]:
-        """Watch a job for as long as the block lasts."""
-        return self._changes.watch(job_id)
-
-    async def stop_all(self) -> None:
-        """Stop every job where it is. It goes on only when the engine is entered anew."""
-        await self._stop_tasks()
-
-    def _new_job(self, plan: CrawlPlan | BatchPlan, team: str) -> tuple[JobRecord, tuple[str, ...], int | None]:
-        now = self._clock.now()
-        is_crawl = isinstance(plan, CrawlPlan)
-        job = JobRecord(
-            seq=0,
-            id=self._ids.new(),
-            kind=JobKind.CRAWL if is_crawl else JobKind.BATCH,
-            team=team,
-            plan=plan,
-            state=EmulatedJobState.SCRAPING,
-            error=None,
-            created_at=now,
-            ended_at=None,
-            expires_at=now + LIFETIME,
-            found=0,
-            completed=0,
-            failed=0,
-            credits=0,
-            blocked=0,
-            sitemap_read=False,
-        )
-        return (job, (plan.url,), plan.limit) if isinstance(plan, CrawlPlan) else (job, plan.urls, None)
-
-    def _run(self, job: JobRecord, failure: JobFailure | None = None) -> None:
-        runner = self._runners[job.id] = JobRunner(job, self._context, failure)
-        self._spawn(self._run_to_end(runner))
-
-    async def _run_to_end(self, runner: JobRunner) -> None:
-        try:
-            await runner.run()
-        finally:
-            if self._runners.get(runner.job.id) is runner:
-                del self._runners[runner.job.id]
-            self._changes.notify(runner.job.id)
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        self._activity.begin()
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        self._activity.end()
-        if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("job_lost", exc_info=error)
-
-    async def _stop_tasks(self) -> None:
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+    async def _complete(self, job: Job, runner: JobRunner) -> None:
+        await self._jobs.complete(job.id, runner)
 
     async def _sweep(self) -> None:
         """Delete the results of jobs that have expired, now and every hour."""
-        now = self._clock.now()
+        now = self._shared.clock.now()
 
         def work(connection: sqlite3.Connection) -> None:
-            table.delete_documents(connection, table.expire(connection, now))
-            sites.forget_origins(connection)
+            self._forget(connection, table.expire(connection, self.kinds, now), now)
 
-        self._sweep_timer = self._clock.call_later(_SWEEP_EVERY, lambda: self._spawn(self._sweep()))
-        await self._database.run(work, patient=True)
+        def sweep_again() -> None:
+            self._jobs.stop(_SWEEP)  # the last one, if it still waits for room on the disk
+            self._jobs.start(_SWEEP, self._sweep())
 
+        self._sweep_timer = self._shared.clock.call_later(_SWEEP_EVERY, sweep_again)
+        await self._database.patient.run(work)
 
-def _existing(job: JobRecord | None) -> JobRecord:
-    if job is None:
-        raise JobNotFound("Job not found")
-    return job
+    @abstractmethod
+    def _read(self, row: sqlite3.Row) -> Job:
+        """Return a job of these kinds."""
+
+    @abstractmethod
+    def _runner(self, job: Job, *, begins: bool = False) -> JobRunner:
+        """Return what works on a job, which has just been started or is resumed."""
+
+    @abstractmethod
+    def _forget(self, connection: sqlite3.Connection, expired: list[int], now: datetime) -> None:
+        """Delete the results of jobs that have just expired, given by their `seq`."""

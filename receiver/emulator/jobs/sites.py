@@ -1,28 +1,40 @@
-"""The site of a crawl, as it is found by fetching: robots.txt, sitemaps, and the scope."""
+"""The site of a crawl: its robots.txt, its sitemaps, and which of its links the crawl follows."""
 
-import sqlite3
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
+from urllib.parse import urlsplit
+
+from typing_extensions import override
 
 from receiver.emulator.fetching.fetcher import Fetcher
 from receiver.emulator.fetching.network import NetworkZone
 from receiver.emulator.fetching.robots import ALLOW_ALL, SERVICE_AGENTS, RobotsRules, fetch_robots
 from receiver.emulator.fetching.scope import CrawlRules, CrawlScope, LinkVerdict
 from receiver.emulator.fetching.sitemaps import sitemap_urls
-from receiver.emulator.jobs.records import WaitingPage
-from receiver.emulator.jobs.table import FoundLink, choose_new
+from receiver.emulator.jobs.records import PageFailed, PageOutcome, PageScraped, WaitingPage
+from receiver.emulator.jobs.table import FoundLink
+from receiver.emulator.scrapes import ScrapedPage, ScrapePlan
 from receiver.emulator.wire.jobs import CrawlPlan
 
+MAX_REMEMBERED = 20_000
+"""How many links of a crawl are remembered as looked at, so that the menu of a site costs nothing on each page."""
+_MANY = 50
+"""So many links are looked at in a thread."""
+_SEED = 1
+"""The number of the page where the crawl begins."""
+_AT_ONCE = 200
+"""How many URLs of a sitemap are looked at together."""
+_BY_PATHS = frozenset({LinkVerdict.EXCLUDED, LinkVerdict.NOT_INCLUDED})
 
-# FOLDED: What a crawl has to know of the site that it crawls.
+
 @dataclass(frozen=True, slots=True)
 class LinkDenial:
     """Why a crawl does not take a URL."""
 
     reason: str
-    """For people."""
     by_robots: bool = False
     """Whether the site's robots.txt forbids it; the URL is then listed in `robotsBlocked`."""
     by_paths: bool = False
@@ -52,13 +64,8 @@ OpenSite = Callable[[CrawlPlan], Awaitable[SiteRules]]
 """Reads a site's robots.txt and returns the rules of a crawl. One that cannot be read allows everything."""
 
 
-_AT_ONCE = 200
-"""How many URLs of a sitemap are looked at together."""
-_BY_PATHS = frozenset({LinkVerdict.EXCLUDED, LinkVerdict.NOT_INCLUDED})
-
-
-class FetchedSite:
-    """The SiteRules of a site whose robots.txt was read."""
+class FetchedSite(SiteRules):
+    """The rules of a site whose robots.txt was read."""
 
     def __init__(self, fetcher: Fetcher, plan: CrawlPlan, robots: RobotsRules, zone: NetworkZone) -> None:
         self._fetcher = fetcher
@@ -67,12 +74,12 @@ class FetchedSite:
         self._zone = zone
         self._scope = CrawlScope(plan.url, _rules_of(plan), self._obeyed(robots))
 
+    @override
     def key(self, url: str) -> str:
-        """Return what is equal for URLs that count as one page."""
         return self._scope.key(url)
 
+    @override
     def denial(self, url: str) -> LinkDenial | None:
-        """Return why the crawl does not take a URL, None if it does."""
         verdict = self._scope.judge(url)
         if verdict.is_taken:
             return None
@@ -82,22 +89,24 @@ class FetchedSite:
             by_paths=verdict in _BY_PATHS,
         )
 
+    @override
     def nearest(self, url: str) -> int:
-        """Return how near to this machine a page may be: one of another host, as far as the site of the crawl is.
+        """Return how near to this machine a page may be: one of another host, no nearer than the site of the crawl.
 
-        A site on the internet has no say in what is fetched from networks that it cannot reach itself, also by a
-        name that leads there.
+        So a site on the internet cannot have something fetched from networks that it cannot reach itself, not even
+        through a name that leads there.
         """
         return NetworkZone.LOOPBACK if self._scope.is_own(url) else self._zone
 
+    @override
     async def move_to(self, url: str) -> None:
         """Take this URL for the origin of the crawl. The robots.txt of its host counts from here on."""
         robots = await _robots_of(self._fetcher, self._plan, url)
         self._zone = await self._fetcher.zone_of_site(url)
         self._scope = self._scope.moved_to(url, self._obeyed(robots))
 
+    @override
     async def sitemap(self) -> AsyncGenerator[Sequence[str], None]:
-        """Yield the absolute URLs of the site's sitemaps; a sitemap that cannot be read is left out."""
         some: list[str] = []
         found = sitemap_urls(self._fetcher, self._plan.url, self._robots)
         async with aclosing(found) as urls:
@@ -142,116 +151,109 @@ def _rules_of(plan: CrawlPlan) -> CrawlRules:
     )
 
 
-# FOLDED: The pages that crawls of monitors have found. Every function is a part of the caller's transaction.
-SCHEMA = """
-CREATE TABLE IF NOT EXISTS site_crawls (
-    id TEXT PRIMARY KEY,
-    page_limit INTEGER NOT NULL,
-    found INTEGER NOT NULL DEFAULT 0,
-    failed INTEGER NOT NULL DEFAULT 0,
-    sitemap_read INTEGER NOT NULL DEFAULT 0
-) STRICT, WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS site_crawl_pages (
-    crawl TEXT NOT NULL,
-    number INTEGER NOT NULL,
-    url TEXT NOT NULL,
-    depth INTEGER NOT NULL,
-    waiting INTEGER NOT NULL DEFAULT 1,
-    PRIMARY KEY (crawl, number)
-) STRICT, WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS site_crawl_keys (
-    crawl TEXT NOT NULL,
-    key TEXT NOT NULL,
-    PRIMARY KEY (crawl, key)
-) STRICT, WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS crawl_origins (
-    crawl TEXT PRIMARY KEY,
-    url TEXT NOT NULL
-) STRICT, WITHOUT ROWID;
-"""
+@dataclass(frozen=True, slots=True)
+class ChosenLinks:
+    """The new links of a page, in their order."""
+
+    found: tuple[FoundLink, ...] = ()
+    """Those that the crawl takes."""
+    blocked: tuple[str, ...] = ()
+    """Those that robots.txt forbids."""
+    refused: tuple[str, ...] = ()
+    """Those that the crawl does not take, the blocked ones among them."""
 
 
-def begin_crawl(connection: sqlite3.Connection, crawl: str, seed: FoundLink, limit: int) -> bool:
-    """Begin a crawl with its first page, unless it was begun; tell whether its sitemaps are still to be read."""
-    begun = connection.execute("INSERT OR IGNORE INTO site_crawls (id, page_limit) VALUES (?, ?)", (crawl, limit))
-    if begun.rowcount == 1:
-        add_links(connection, crawl, [seed], 0)
-        return True
-    row = connection.execute("SELECT sitemap_read FROM site_crawls WHERE id = ?", (crawl,)).fetchone()
-    return not row[0]
+NO_LINKS = ChosenLinks()
 
 
-def add_links(connection: sqlite3.Connection, crawl: str, links: Iterable[FoundLink], depth: int) -> int:
-    """Take up the links that are new, first come, first served, and return how many were looked at.
+class LinkFollower:
+    """Applies the rules of one crawl: which links of a page it follows, and whether it takes the page itself."""
 
-    Those behind have found no place: the crawl is at its limit.
-    """
-    row = connection.execute("SELECT found, failed, page_limit FROM site_crawls WHERE id = ?", (crawl,)).fetchone()
-    if row is None:  # a reset has forgotten the crawl
-        return 0
-    taken, looked_at = choose_new(links, row, lambda key: take_key(connection, crawl, key))
-    connection.executemany(
-        "INSERT INTO site_crawl_pages (crawl, number, url, depth) VALUES (?, ?, ?, ?)",
-        ((crawl, number, link.url, depth) for number, link in enumerate(taken, start=row["found"] + 1)),
-    )
-    connection.execute("UPDATE site_crawls SET found = found + ? WHERE id = ?", (len(taken), crawl))
-    return looked_at
+    def __init__(self, plan: CrawlPlan, rules: SiteRules) -> None:
+        self._plan = plan
+        self._rules = rules
+        self._looked_at: dict[str, None] = {}
+
+    def seed_key(self) -> str:
+        """Return the key of the page where the crawl begins."""
+        return self._rules.key(self._plan.url)
+
+    async def move_to(self, origin: str) -> None:
+        """Take this URL for the origin of the crawl."""
+        await self._rules.move_to(origin)
+        self._looked_at.clear()
+
+    def plan_of(self, page: WaitingPage) -> ScrapePlan:
+        """Return the plan for a page of the crawl."""
+        return replace(self._plan.scrape, url=page.url, nearest=self._rules.nearest(page.url))
+
+    def forbids_visit(self, page: WaitingPage) -> PageFailed | None:
+        """Return the failure of the page where the crawl begins, if robots.txt forbids it.
+
+        Other pages are checked when their links are found.
+        """
+        denial = self._rules.denial(page.url) if page.number == _SEED else None
+        return _denied(denial) if denial is not None and denial.by_robots else None
+
+    async def judge(self, page: WaitingPage, scraped: ScrapedPage) -> PageOutcome:
+        """Return what a page counts as: it may have led out of the crawl, or to another page of it."""
+        own, final = self._rules.key(page.url), self._rules.key(scraped.url)
+        if page.number == _SEED:
+            origin = scraped.url if _host(scraped.url) != _host(page.url) else None
+            if origin is not None:
+                await self.move_to(origin)
+            elif (denial := self._rules.denial(page.url)) is not None and denial.by_paths:
+                return _denied(denial)
+            return PageScraped(scraped, final if final != own else None, origin)
+        if final == own:
+            return PageScraped(scraped)
+        denial = self._rules.denial(scraped.url)
+        return PageScraped(scraped, final) if denial is None else _denied(denial)
+
+    async def links_of(self, page: WaitingPage, scraped: ScrapedPage, outcome: PageOutcome) -> ChosenLinks:
+        """Return the new links that lie within the depth of the crawl.
+
+        A page that led out of the crawl has none. The first one gives its links in any case.
+        """
+        deepest = self._plan.max_discovery_depth
+        if isinstance(outcome, PageFailed) and page.number != _SEED:
+            return NO_LINKS
+        if self._plan.sitemap == "only" or (deepest is not None and page.depth >= deepest):
+            return NO_LINKS
+        return await self.choose(scraped.links)
+
+    async def choose(self, urls: Sequence[str]) -> ChosenLinks:
+        """Return the new ones of some URLs, each once."""
+        fresh = [url for url in dict.fromkeys(urls) if url not in self._looked_at]
+        if len(fresh) > _MANY:
+            return await asyncio.to_thread(self._sort, fresh)
+        return self._sort(fresh)
+
+    def remember(self, chosen: ChosenLinks, looked_at: int) -> None:
+        """Ignore these links from now on: the refused ones, and the first `looked_at` of those that were found."""
+        for url in (*chosen.refused, *(link.url for link in chosen.found[:looked_at])):
+            if len(self._looked_at) >= MAX_REMEMBERED:
+                del self._looked_at[next(iter(self._looked_at))]
+            self._looked_at[url] = None
+
+    def _sort(self, urls: Sequence[str]) -> ChosenLinks:
+        found: list[FoundLink] = []
+        blocked: list[str] = []
+        refused: list[str] = []
+        for url in urls:
+            denial = self._rules.denial(url)
+            if denial is None:
+                found.append(FoundLink(url, self._rules.key(url)))
+                continue
+            refused.append(url)
+            if denial.by_robots:
+                blocked.append(url)
+        return ChosenLinks(tuple(found), tuple(blocked), tuple(refused))
 
 
-def take_key(connection: sqlite3.Connection, crawl: str, key: str) -> bool:
-    """Note that a crawl has a page with this key; False if it had one before."""
-    return connection.execute("INSERT OR IGNORE INTO site_crawl_keys VALUES (?, ?)", (crawl, key)).rowcount == 1
+def _denied(denial: LinkDenial) -> PageFailed:
+    return PageFailed("CRAWL_DENIAL", denial.reason, by_robots=denial.by_robots)
 
 
-def note_sitemap(connection: sqlite3.Connection, crawl: str) -> None:
-    """Note that the sitemaps of the site are read."""
-    connection.execute("UPDATE site_crawls SET sitemap_read = 1 WHERE id = ?", (crawl,))
-
-
-def next_page(connection: sqlite3.Connection, crawl: str) -> WaitingPage | None:
-    """Return the page that was found first and that nobody has scraped."""
-    row = connection.execute(
-        "SELECT number, url, depth FROM site_crawl_pages WHERE crawl = ? AND waiting ORDER BY number LIMIT 1",
-        (crawl,),
-    ).fetchone()
-    return None if row is None else WaitingPage(*row)
-
-
-def end_page(connection: sqlite3.Connection, crawl: str, number: int) -> bool:
-    """Note that a page waits no more; False if it did not."""
-    ended = connection.execute(
-        "UPDATE site_crawl_pages SET waiting = 0 WHERE crawl = ? AND number = ? AND waiting", (crawl, number)
-    )
-    return ended.rowcount == 1
-
-
-def give_place_back(connection: sqlite3.Connection, crawl: str) -> None:
-    """Count a page that is no result: another one takes its place."""
-    connection.execute("UPDATE site_crawls SET failed = failed + 1 WHERE id = ?", (crawl,))
-
-
-def keep_origin(connection: sqlite3.Connection, crawl: str, origin: str | None) -> None:
-    """Keep where a crawl, or a crawl job, has moved to; None changes nothing."""
-    if origin is not None:
-        connection.execute("INSERT OR REPLACE INTO crawl_origins VALUES (?, ?)", (crawl, origin))
-
-
-def origin_of(connection: sqlite3.Connection, crawl: str) -> str | None:
-    """Return where a crawl has moved to; None if it is where it began."""
-    row = connection.execute("SELECT url FROM crawl_origins WHERE crawl = ?", (crawl,)).fetchone()
-    return None if row is None else str(row[0])
-
-
-def delete_crawl(connection: sqlite3.Connection, crawl: str) -> None:
-    """Forget a crawl."""
-    connection.execute("DELETE FROM site_crawls WHERE id = ?", (crawl,))
-    for name in ("site_crawl_pages", "site_crawl_keys", "crawl_origins"):
-        connection.execute(f"DELETE FROM {name} WHERE crawl = ?", (crawl,))  # noqa: S608 - constants
-
-
-def forget_origins(connection: sqlite3.Connection) -> None:
-    """Forget the origins of crawls that have ended."""
-    connection.execute(
-        "DELETE FROM crawl_origins WHERE crawl NOT IN (SELECT id FROM jobs WHERE ended_at IS NULL)"
-        " AND crawl NOT IN (SELECT id FROM site_crawls)"
-    )
+def _host(url: str) -> str:
+    return (urlsplit(url).hostname or "").removeprefix("www.")

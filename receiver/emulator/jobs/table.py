@@ -1,18 +1,19 @@
-"""The tables of jobs and their pages. Every function runs inside of a transaction of the state database."""
+"""The tables of jobs, their pages and their documents. Every function runs inside of a transaction of the state."""
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
+from datetime import datetime, timedelta
 
 from receiver.core.clock import from_micros, to_micros
 from receiver.emulator.jobs.records import (
     EmulatedJobState,
     JobKind,
     JobRecord,
+    Json,
     PageError,
+    StoredJob,
     WaitingPage,
     plan_from_json,
     plan_to_json,
@@ -26,22 +27,30 @@ CREATE TABLE IF NOT EXISTS jobs (
     kind TEXT NOT NULL,
     team TEXT NOT NULL,
     plan BLOB NOT NULL,
-    page_limit INTEGER NOT NULL,
     state TEXT NOT NULL,
     error TEXT,
     created_at INTEGER NOT NULL,
     ended_at INTEGER,
     expires_at INTEGER NOT NULL,
-    found INTEGER NOT NULL DEFAULT 0,
-    completed INTEGER NOT NULL DEFAULT 0,
-    failed INTEGER NOT NULL DEFAULT 0,
+    emptied INTEGER NOT NULL DEFAULT 0,
     credits INTEGER NOT NULL DEFAULT 0,
+    completed INTEGER NOT NULL DEFAULT 0,
+    prepared INTEGER NOT NULL DEFAULT 0,
+    -- crawls and batch scrapes
+    page_limit INTEGER NOT NULL DEFAULT 0,
+    found INTEGER NOT NULL DEFAULT 0,
+    failed INTEGER NOT NULL DEFAULT 0,
     blocked INTEGER NOT NULL DEFAULT 0,
-    sitemap_read INTEGER NOT NULL DEFAULT 0,
-    emptied INTEGER NOT NULL DEFAULT 0
+    origin TEXT,
+    -- extractions and agents
+    searched INTEGER NOT NULL DEFAULT 0,
+    result BLOB,
+    thread TEXT NOT NULL DEFAULT '',
+    turn INTEGER NOT NULL DEFAULT 1
 ) STRICT;
 CREATE INDEX IF NOT EXISTS jobs_unended ON jobs (seq) WHERE ended_at IS NULL;
 CREATE INDEX IF NOT EXISTS jobs_expiring ON jobs (expires_at);
+CREATE INDEX IF NOT EXISTS jobs_of_team ON jobs (team, kind, created_at);
 CREATE TABLE IF NOT EXISTS job_pages (
     job INTEGER NOT NULL,
     number INTEGER NOT NULL,
@@ -70,12 +79,18 @@ CREATE TABLE IF NOT EXISTS job_blocked (
     url TEXT NOT NULL,
     PRIMARY KEY (job, url)
 ) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS job_documents (
+    job INTEGER NOT NULL,
+    position INTEGER NOT NULL,
+    size INTEGER NOT NULL,
+    document BLOB NOT NULL,
+    PRIMARY KEY (job, position)
+) STRICT;
 """
 
 MAX_BLOCKED = 10_000
 """How many URLs a job lists that robots.txt forbids."""
-_MICROS_OF_WEEK = 7 * 24 * 60 * 60 * 1_000_000
-_NO_LIMIT = 1 << 62
+_KEPT = timedelta(days=7)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,30 +98,99 @@ class FoundLink:
     """A URL that a crawl may take up."""
 
     url: str
-    """Its absolute URL."""
     key: str
     """What is equal for URLs that count as one page."""
 
 
-def insert_job(connection: sqlite3.Connection, job: JobRecord, urls: Sequence[str], limit: int | None) -> int:
-    """Keep a job with its first pages, and return its `seq`."""
+def insert_job(connection: sqlite3.Connection, job: StoredJob, **more: object) -> int:
+    """Keep a job, with the columns that only its kind has, and return its `seq`."""
+    values = {
+        "id": job.id,
+        "kind": job.kind,
+        "team": job.team,
+        "plan": pack(plan_to_json(job.plan)),
+        "state": job.state,
+        "created_at": to_micros(job.created_at),
+        "expires_at": to_micros(job.expires_at),
+        **more,
+    }
+    columns, marks = ", ".join(values), ", ".join("?" * len(values))
     row = connection.execute(
-        "INSERT INTO jobs (id, kind, team, plan, page_limit, state, created_at, expires_at)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING seq",
-        (
-            job.id,
-            job.kind,
-            job.team,
-            plan_to_json(job.plan),
-            _NO_LIMIT if limit is None else limit,
-            job.state,
-            to_micros(job.created_at),
-            to_micros(job.expires_at),
-        ),
+        f"INSERT INTO jobs ({columns}) VALUES ({marks}) RETURNING seq",  # noqa: S608 - names of ours
+        tuple(values.values()),
     ).fetchone()
-    seq = int(row[0])
-    add_pages(connection, seq, urls)
-    return seq
+    return int(row[0])
+
+
+def rows_of_jobs(connection: sqlite3.Connection, where: str, *values: object) -> list[sqlite3.Row]:
+    """Return the rows of jobs for which a condition holds."""
+    return connection.execute(f"SELECT * FROM jobs WHERE {where}", values).fetchall()  # noqa: S608 - a text of ours
+
+
+def columns_of_all(row: sqlite3.Row) -> Json:
+    """Return what a job of any kind has, but its state."""
+    kind = JobKind(row["kind"])
+    same = ("seq", "id", "team", "error", "credits", "completed")
+    return {
+        **{name: row[name] for name in same},
+        "kind": kind,
+        "plan": plan_from_json(kind, unpack(row["plan"])),
+        "created_at": from_micros(row["created_at"]),
+        "ended_at": None if row["ended_at"] is None else from_micros(row["ended_at"]),
+        "expires_at": from_micros(row["expires_at"]),
+        "prepared": bool(row["prepared"]),
+    }
+
+
+def job_of(row: sqlite3.Row) -> JobRecord:
+    """Return a crawl or a batch scrape."""
+    own = {name: row[name] for name in ("found", "failed", "blocked", "origin")}
+    return JobRecord(**columns_of_all(row), **own, state=EmulatedJobState(row["state"]))
+
+
+def job_by_seq(connection: sqlite3.Connection, seq: int) -> JobRecord:
+    """Return a crawl or a batch scrape that is there."""
+    (row,) = rows_of_jobs(connection, "seq = ?", seq)
+    return job_of(row)
+
+
+def note_prepared(connection: sqlite3.Connection, seq: int) -> None:
+    """Note that the pages to begin with are known."""
+    connection.execute("UPDATE jobs SET prepared = 1 WHERE seq = ?", (seq,))
+
+
+def add_credits(connection: sqlite3.Connection, seq: int, amount: int) -> None:
+    """Add to what a job has cost."""
+    if amount:
+        connection.execute("UPDATE jobs SET credits = credits + ? WHERE seq = ?", (amount, seq))
+
+
+def end_job(
+    connection: sqlite3.Connection,
+    seq: int,
+    state: str,
+    now: datetime,
+    *,
+    error: str | None = None,
+    result: bytes | None = None,
+) -> bool:
+    """End a job, whose results so far stay; False if it has ended before."""
+    ended = connection.execute(
+        "UPDATE jobs SET state = ?, error = ?, ended_at = ?, result = ? WHERE seq = ? AND ended_at IS NULL",
+        (state, error, to_micros(now), result, seq),
+    )
+    return ended.rowcount == 1
+
+
+def expire(connection: sqlite3.Connection, kinds: Sequence[JobKind], now: datetime) -> list[int]:
+    """Return the `seq` of jobs that have expired since the last time. What only they have is the caller's."""
+    marks = ", ".join("?" * len(kinds))
+    expired = f"expires_at <= ? AND ended_at IS NOT NULL AND NOT emptied AND kind IN ({marks})"
+    rows = connection.execute(
+        f"UPDATE jobs SET emptied = 1, result = NULL WHERE {expired} RETURNING seq",  # noqa: S608 - marks alone
+        (to_micros(now), *kinds),
+    )
+    return [row[0] for row in rows.fetchall()]
 
 
 def add_pages(connection: sqlite3.Connection, seq: int, urls: Sequence[str]) -> None:
@@ -127,38 +211,26 @@ def take_key(connection: sqlite3.Connection, seq: int, key: str) -> bool:
 def add_links(connection: sqlite3.Connection, seq: int, links: Iterable[FoundLink], depth: int) -> int:
     """Take up the links that are new, first come, first served, and return how many were looked at.
 
-    Those behind have found no place: the job is at its limit, or no longer scrapes.
+    There was no place for the others: the job is at its limit, or no longer scrapes.
     """
     row = connection.execute("SELECT found, failed, page_limit, state FROM jobs WHERE seq = ?", (seq,)).fetchone()
     if row is None or row["state"] != EmulatedJobState.SCRAPING:
         return 0
-    taken, looked_at = choose_new(links, row, lambda key: take_key(connection, seq, key))
-    connection.executemany(
-        "INSERT INTO job_pages (job, number, url, depth) VALUES (?, ?, ?, ?)",
-        ((seq, number, link.url, depth) for number, link in enumerate(taken, start=row["found"] + 1)),
-    )
-    connection.execute("UPDATE jobs SET found = found + ? WHERE seq = ?", (len(taken), seq))
-    return looked_at
-
-
-def choose_new(
-    links: Iterable[FoundLink], crawl: sqlite3.Row, take: Callable[[str], bool]
-) -> tuple[Sequence[FoundLink], int]:
-    """Return the links for which a crawl has a place and whose keys `take` takes, and how many were looked at.
-
-    `crawl` has the numbers of pages that were `found` and that `failed`, and its `page_limit`. A page that failed
-    has given its place back.
-    """
-    free = crawl["page_limit"] + crawl["failed"] - crawl["found"]
+    free = row["page_limit"] + row["failed"] - row["found"]  # a page that failed has given its place back
     taken: list[FoundLink] = []
     looked_at = 0
     for link in links:
         if len(taken) >= free:
             break
         looked_at += 1
-        if take(link.key):
+        if take_key(connection, seq, link.key):
             taken.append(link)
-    return taken, looked_at
+    connection.executemany(
+        "INSERT INTO job_pages (job, number, url, depth) VALUES (?, ?, ?, ?)",
+        ((seq, number, link.url, depth) for number, link in enumerate(taken, start=row["found"] + 1)),
+    )
+    connection.execute("UPDATE jobs SET found = found + ? WHERE seq = ?", (len(taken), seq))
+    return looked_at
 
 
 def add_blocked(connection: sqlite3.Connection, seq: int, urls: Iterable[str]) -> None:
@@ -175,7 +247,7 @@ def add_blocked(connection: sqlite3.Connection, seq: int, urls: Iterable[str]) -
 
 
 def waiting_pages(connection: sqlite3.Connection, seq: int, after: int, limit: int) -> list[WaitingPage]:
-    """Return pages that nobody has scraped, from a number on, in the order in which they were found."""
+    """Return pages after a number that still wait, in the order in which they were found."""
     rows = connection.execute(
         "SELECT number, url, depth FROM job_pages WHERE job = ? AND number > ? AND waiting ORDER BY number LIMIT ?",
         (seq, after, limit),
@@ -184,20 +256,27 @@ def waiting_pages(connection: sqlite3.Connection, seq: int, after: int, limit: i
 
 
 def end_page(connection: sqlite3.Connection, seq: int, number: int) -> bool:
-    """Note that a page waits no more; False if it did not, or is forgotten."""
+    """Note that a page no longer waits; False if it did not wait, or is forgotten."""
     ended = connection.execute(
         "UPDATE job_pages SET waiting = 0 WHERE job = ? AND number = ? AND waiting", (seq, number)
     )
     return ended.rowcount == 1
 
 
-def count_completed(connection: sqlite3.Connection, seq: int, cost: int) -> int:
-    """Count a page that was scraped, and return the position of its document: the first is 1."""
-    row = connection.execute(
+def count_completed(connection: sqlite3.Connection, seq: int, cost: int, document: bytes) -> None:
+    """Count a page that was scraped, and keep its document."""
+    (position,) = connection.execute(
         "UPDATE jobs SET completed = completed + 1, credits = credits + ? WHERE seq = ? RETURNING completed",
         (cost, seq),
     ).fetchone()
-    return int(row[0])
+    row = (seq, position, len(document), pack(document))
+    connection.execute("INSERT INTO job_documents VALUES (?, ?, ?, ?)", row)
+
+
+def move_to(connection: sqlite3.Connection, seq: int, origin: str | None) -> None:
+    """Keep where a crawl has moved to; None changes nothing."""
+    if origin is not None:
+        connection.execute("UPDATE jobs SET origin = ? WHERE seq = ?", (origin, seq))
 
 
 def count_failed(connection: sqlite3.Connection, seq: int, number: int, error: PageError | None) -> None:
@@ -210,17 +289,6 @@ def count_failed(connection: sqlite3.Connection, seq: int, number: int, error: P
         )
 
 
-def add_credits(connection: sqlite3.Connection, seq: int, amount: int) -> None:
-    """Count what a page cost that is no result."""
-    if amount:
-        connection.execute("UPDATE jobs SET credits = credits + ? WHERE seq = ?", (amount, seq))
-
-
-def note_sitemap(connection: sqlite3.Connection, seq: int) -> None:
-    """Note that the sitemaps of the site are read."""
-    connection.execute("UPDATE jobs SET sitemap_read = 1 WHERE seq = ?", (seq,))
-
-
 def cancel(connection: sqlite3.Connection, seq: int) -> bool:
     """Cancel a job; False if it has ended."""
     cancelled = connection.execute(
@@ -230,8 +298,8 @@ def cancel(connection: sqlite3.Connection, seq: int) -> bool:
     return cancelled.rowcount == 1
 
 
-def end_job(connection: sqlite3.Connection, seq: int, now: datetime) -> bool:
-    """End a job of which no page is left; False if pages have come."""
+def complete_job(connection: sqlite3.Connection, seq: int, now: datetime) -> bool:
+    """End a crawl or a batch scrape of which no page is left; False if pages have come."""
     ended = connection.execute(
         "UPDATE jobs SET ended_at = ?, state = CASE state WHEN 'scraping' THEN 'completed' ELSE state END"
         " WHERE seq = ? AND ended_at IS NULL AND completed + failed = found",
@@ -240,16 +308,8 @@ def end_job(connection: sqlite3.Connection, seq: int, now: datetime) -> bool:
     return ended.rowcount == 1
 
 
-def fail_job(connection: sqlite3.Connection, seq: int, error: str, now: datetime) -> None:
-    """End a job that cannot go on. Its results stay."""
-    connection.execute(
-        "UPDATE jobs SET state = ?, error = ?, ended_at = ? WHERE seq = ?",
-        (EmulatedJobState.FAILED, error, to_micros(now), seq),
-    )
-
-
 def reopen(connection: sqlite3.Connection, seq: int, urls: Sequence[str]) -> bool:
-    """Add pages to a job, which goes on if it was completed; False if it was cancelled or failed."""
+    """Add pages to a job, and resume it if it was completed; False if it was cancelled or failed."""
     reopened = connection.execute(
         "UPDATE jobs SET state = ?, ended_at = NULL WHERE seq = ? AND state IN (?, ?)",
         (EmulatedJobState.SCRAPING, seq, EmulatedJobState.SCRAPING, EmulatedJobState.COMPLETED),
@@ -257,23 +317,6 @@ def reopen(connection: sqlite3.Connection, seq: int, urls: Sequence[str]) -> boo
     if reopened.rowcount:
         add_pages(connection, seq, urls)
     return reopened.rowcount == 1
-
-
-def job_by_id(connection: sqlite3.Connection, job_id: str) -> JobRecord | None:
-    """Return a job."""
-    row = connection.execute("SELECT * FROM jobs WHERE id = ?", (job_id,)).fetchone()
-    return None if row is None else _record_of(row)
-
-
-def job_by_seq(connection: sqlite3.Connection, seq: int) -> JobRecord | None:
-    """Return a job."""
-    row = connection.execute("SELECT * FROM jobs WHERE seq = ?", (seq,)).fetchone()
-    return None if row is None else _record_of(row)
-
-
-def unended_jobs(connection: sqlite3.Connection) -> list[JobRecord]:
-    """Return the jobs that have pages left, oldest first."""
-    return [_record_of(row) for row in connection.execute("SELECT * FROM jobs WHERE ended_at IS NULL ORDER BY seq")]
 
 
 def page_errors(connection: sqlite3.Connection, seq: int) -> list[PageError]:
@@ -291,66 +334,13 @@ def blocked_urls(connection: sqlite3.Connection, seq: int) -> list[str]:
 
 
 def last_completed(connection: sqlite3.Connection, team: str) -> datetime | None:
-    """Return when a job of the team was last completed."""
+    """Return when a crawl or batch scrape of the team was last completed."""
     row = connection.execute(
-        "SELECT max(ended_at) FROM jobs WHERE team = ? AND state = ?", (team, EmulatedJobState.COMPLETED)
+        "SELECT max(ended_at) FROM jobs WHERE team = ? AND kind IN (?, ?) AND state = ?",
+        (team, JobKind.CRAWL, JobKind.BATCH, EmulatedJobState.COMPLETED),
     ).fetchone()
     return None if row[0] is None else from_micros(row[0])
 
-
-def expire(connection: sqlite3.Connection, now: datetime) -> list[int]:
-    """Delete the pages and errors of jobs that have expired, and return their `seq`.
-
-    A job's own row stays for a week more, so that its status can say why there is nothing.
-    """
-    moment = to_micros(now)
-    rows = connection.execute(
-        "UPDATE jobs SET emptied = 1 WHERE expires_at <= ? AND ended_at IS NOT NULL AND NOT emptied RETURNING seq",
-        (moment,),
-    )
-    expired = [row[0] for row in rows.fetchall()]
-    for name in ("job_pages", "job_keys", "job_errors", "job_blocked"):
-        connection.executemany(f"DELETE FROM {name} WHERE job = ?", ((seq,) for seq in expired))  # noqa: S608 - constants
-    connection.execute(
-        "DELETE FROM jobs WHERE expires_at <= ? AND ended_at IS NOT NULL", (moment - _MICROS_OF_WEEK,)
-    )
-    return expired
-
-
-def _record_of(row: sqlite3.Row) -> JobRecord:
-    kind = JobKind(row["kind"])
-    return JobRecord(
-        seq=row["seq"],
-        id=row["id"],
-        kind=kind,
-        team=row["team"],
-        plan=plan_from_json(kind, row["plan"]),
-        state=EmulatedJobState(row["state"]),
-        error=row["error"],
-        created_at=from_micros(row["created_at"]),
-        ended_at=None if row["ended_at"] is None else from_micros(row["ended_at"]),
-        expires_at=from_micros(row["expires_at"]),
-        found=row["found"],
-        completed=row["completed"],
-        failed=row["failed"],
-        credits=row["credits"],
-        blocked=row["blocked"],
-        sitemap_read=bool(row["sitemap_read"]),
-    )
-
-
-# FOLDED: The documents of jobs, in the order in which their pages were scraped.
-Json = dict[str, Any]
-
-RESULTS_SCHEMA = """
-CREATE TABLE IF NOT EXISTS job_documents (
-    job INTEGER NOT NULL,
-    position INTEGER NOT NULL,
-    size INTEGER NOT NULL,
-    document BLOB NOT NULL,
-    PRIMARY KEY (job, position)
-) STRICT;
-"""
 
 MAX_DOCUMENTS = 100
 """How many documents one answer has, unless the call asks for another number."""
@@ -373,12 +363,6 @@ class ResultsPage:
         return [json.loads(text) for text in self.texts]
 
 
-def insert_document(connection: sqlite3.Connection, job: int, position: int, document: bytes) -> None:
-    """Keep the document of a page."""
-    row = (job, position, len(document), pack(document))
-    connection.execute("INSERT INTO job_documents VALUES (?, ?, ?, ?)", row)
-
-
 def read_documents(
     connection: sqlite3.Connection, job: int, skip: int, limit: int, max_bytes: int = MAX_BYTES
 ) -> ResultsPage:
@@ -399,6 +383,21 @@ def read_documents(
     return ResultsPage(texts, position)
 
 
-def delete_documents(connection: sqlite3.Connection, jobs: list[int]) -> None:
-    """Delete the documents of jobs."""
-    connection.executemany("DELETE FROM job_documents WHERE job = ?", ((seq,) for seq in jobs))
+def forget_results(connection: sqlite3.Connection, jobs: Sequence[int]) -> None:
+    """Delete the pages, documents and errors of jobs."""
+    for name in ("job_pages", "job_keys", "job_errors", "job_blocked", "job_documents"):
+        connection.executemany(f"DELETE FROM {name} WHERE job = ?", ((seq,) for seq in jobs))  # noqa: S608 - constants
+
+
+def forget_expired(connection: sqlite3.Connection, now: datetime) -> None:
+    """Delete crawls and batch scrapes that expired a week ago: until then, their status says so."""
+    connection.execute(
+        "DELETE FROM jobs WHERE expires_at <= ? AND ended_at IS NOT NULL AND kind IN (?, ?)",
+        (to_micros(now - _KEPT), JobKind.CRAWL, JobKind.BATCH),
+    )
+
+
+def delete_job(connection: sqlite3.Connection, job_id: str) -> None:
+    """Delete a job with all that it has, if it is there."""
+    rows = connection.execute("DELETE FROM jobs WHERE id = ? RETURNING seq", (job_id,)).fetchall()
+    forget_results(connection, [row[0] for row in rows])

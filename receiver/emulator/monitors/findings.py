@@ -1,22 +1,107 @@
-"""What a check finds out about one page, by comparing it with the check before."""
+"""What a check finds: pages and hits, how each differs from the check before, and whether that matters."""
 
 import itertools
 import json
-from collections.abc import Iterator
+import sqlite3
+from collections.abc import AsyncGenerator, Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from receiver.core.text import shortened
 from receiver.emulator.extraction.evidence import ExtractionSource
 from receiver.emulator.extraction.extractor import Extraction, Extractor, Wish
 from receiver.emulator.failures import ScrapeFailed
-from receiver.emulator.monitors.ports import WatchedHit
 from receiver.emulator.monitors.table import RememberedPage
 from receiver.emulator.scrapes import Json, ScrapedPage
 from receiver.emulator.scraping.answers import STOP_WORDS, words_of_text
 from receiver.emulator.scraping.diffs import changed_paths, compare_texts
+from receiver.emulator.wire.jobs import CrawlPlan
+from receiver.emulator.wire.monitors import QueriesTarget
 from receiver.emulator.working.processes import HeavyWork, WorkLost
+
+_MAX_CHANGE = 50_000
+_MAX_CHANGES = 100
+_MAX_GOAL = 10_000
+_CONFIDENCE = ("high", "medium", "low")
+_KINDS = ("added", "removed", "changed")
+_SYSTEM = (
+    "You judge whether a change of a web page matters for a goal. What you get is the change, not the page: a line "
+    "that begins with - was removed, one that begins with + was added."
+)
+_TEXT = {"type": ["string", "number", "boolean", "null"]}
+_CHANGE = {
+    "type": "object",
+    "properties": {
+        "type": {"enum": [*_KINDS]},
+        "before": _TEXT,
+        "after": _TEXT,
+        "reason": _TEXT,
+    },
+    "required": ["type"],
+}
+_SCHEMA: Json = {
+    "type": "object",
+    "properties": {
+        "meaningful": {"type": "boolean"},
+        "confidence": {"enum": [*_CONFIDENCE]},
+        "reason": {"type": "string"},
+        "meaningfulChanges": {"type": "array", "items": _CHANGE},
+    },
+    "required": ["meaningful", "confidence", "reason", "meaningfulChanges"],
+}
+_BY_RULE = "The page changed. Without a language model, every change counts as meaningful"
+
+
+@dataclass(frozen=True, slots=True)
+class SitePage:
+    """One page of a check."""
+
+    url: str
+    """Its address, as the target or the crawl has it."""
+    result: ScrapedPage | ScrapeFailed
+    """The page, or why it could not be scraped."""
+    note: Callable[[sqlite3.Connection], bool] = lambda connection: True
+    """Notes that the page is done, in the transaction that records it. False: it is not to be recorded."""
+
+
+class SiteCrawler(Protocol):
+    """Crawls sites without making a job of it: no events, no results to ask for."""
+
+    def pages(self, plan: CrawlPlan, *, team: str, crawl_id: str) -> AsyncGenerator[SitePage, None]:
+        """Yield the pages of a site as they are scraped; the next one when this one is noted.
+
+        A crawl that was begun before is resumed where it was. ScrapeFailed says that it could not begin.
+        """
+
+    def forget(self, connection: sqlite3.Connection, crawl_id: str) -> None:
+        """Forget a crawl, as a part of the caller's transaction."""
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedHit:
+    """A page that a search found."""
+
+    url: str
+    title: str
+    passage: str
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedSearch:
+    """The hits of a target, each page once, and what the searches cost."""
+
+    hits: tuple[WatchedHit, ...]
+    """In the order of the queries."""
+    cost: int
+
+
+class HitFinder(Protocol):
+    """Searches for monitors."""
+
+    async def find(self, target: QueriesTarget) -> WatchedSearch:
+        """Return what the queries of a target find now."""
+
 
 _SHOWN = ("title", "contentType", "numPages", "proxyUsed", "postprocessorsUsed", "creditsUsed")
 
@@ -26,19 +111,15 @@ class PageFinding:
     """One page of a check."""
 
     url: str
-    """Its address, as the target or the crawl has it."""
+    """As the target or the crawl has it."""
     status: str
     """`same`, `new`, `changed`, `removed` or `error`."""
     previous_scrape_id: str | None = None
-    """The scrape it was compared with."""
     current_scrape_id: str | None = None
-    """The scrape of this check."""
     status_code: int | None = None
     """The page's own HTTP status."""
     error: str | None = None
-    """Why it could not be checked."""
     metadata: Json = field(default_factory=dict)
-    """Some of the page's metadata."""
     text: str | None = None
     """The unified diff, if the page changed and its text is compared."""
     tree: Json | None = None
@@ -48,13 +129,10 @@ class PageFinding:
     snapshot: Any = None
     """All values that were extracted."""
     judgment: Json | None = None
-    """What the judge says of the change."""
     memory: RememberedPage | None = None
     """What the next check compares with; None leaves what is remembered."""
     cost: int = 0
-    """Credits."""
     is_told: bool = True
-    """Whether an event tells of it."""
 
     def record(self, page_id: str, target_id: str, created_at: str | None) -> Json:
         """Return the page as the answer to a check shows it."""
@@ -77,7 +155,7 @@ class PageFinding:
         return record
 
     def event(self, monitor_id: str, check_id: str) -> Json:
-        """Return the page as its webhook tells it: values may be in the diff, the tree is not."""
+        """Return the page as its webhook has it: values may be in the diff, the tree is not."""
         return {
             "monitorId": monitor_id,
             "checkId": check_id,
@@ -174,43 +252,11 @@ def _differences(old: str, new: str, old_data: Any, new_data: Any) -> Json | Non
     return {**(texts or {"text": None, "tree": None}), "values": values}
 
 
-# FOLDED: The judge: whether a change matters for a monitor's goal, as the extractor finds it, by a model or by
-# rules.
-_MAX_CHANGE = 50_000
-_MAX_CHANGES = 100
-_MAX_GOAL = 10_000
-_CONFIDENCE = ("high", "medium", "low")
-_KINDS = ("added", "removed", "changed")
-_SYSTEM = (
-    "You judge whether a change of a web page matters for a goal. What you get is the change, not the page: a line "
-    "that begins with - was removed, one that begins with + was added."
-)
-_TEXT = {"type": ["string", "number", "boolean", "null"]}
-_CHANGE = {
-    "type": "object",
-    "properties": {
-        "type": {"enum": [*_KINDS]},
-        "before": _TEXT,
-        "after": _TEXT,
-        "reason": _TEXT,
-    },
-    "required": ["type"],
-}
-_SCHEMA: Json = {
-    "type": "object",
-    "properties": {
-        "meaningful": {"type": "boolean"},
-        "confidence": {"enum": [*_CONFIDENCE]},
-        "reason": {"type": "string"},
-        "meaningfulChanges": {"type": "array", "items": _CHANGE},
-    },
-    "required": ["meaningful", "confidence", "reason", "meaningfulChanges"],
-}
-_BY_RULE = "The page changed. Without a language model, every change counts as meaningful"
-
-
 class ChangeJudge:
-    """Judges changes. Its answer always has the form that the service documents."""
+    """Judges whether a change matters for the goal of a monitor, by a model or by rules.
+
+    Its answer always has the form that the service documents.
+    """
 
     def __init__(self, extractor: Extractor) -> None:
         self._extractor = extractor
@@ -233,7 +279,7 @@ class ChangeJudge:
 
 
 def judge_by_rules(source: ExtractionSource, wish: Wish, *, goal: str) -> Extraction:
-    """Return that the change matters, and which parts of it have words of the goal. Rules know no more of it."""
+    """Return that the change matters, and which of its parts have words of the goal. Rules find no more."""
     wanted = set(words_of_text(goal[:_MAX_GOAL])) - STOP_WORDS
     changes: list[Json] = []
     seen: set[str] = set()
@@ -280,13 +326,12 @@ def _read(answer: Any) -> Json | None:
         "confidence": confidence if confidence in _CONFIDENCE else "low",
         "reason": shortened(str(answer.get("reason") or "")),
         "meaningfulChanges": [
-            _change(one)
+            {
+                "type": one["type"],
+                **{key: None if one.get(key) is None else shortened(str(one[key])) for key in ("before", "after")},
+                "reason": shortened(str(one.get("reason") or "")),
+            }
             for one in (changes if isinstance(changes, list) else [])[:_MAX_CHANGES]
             if isinstance(one, dict) and one.get("type") in _KINDS
         ],
     }
-
-
-def _change(one: Json) -> Json:
-    texts = {key: None if one.get(key) is None else shortened(str(one[key])) for key in ("before", "after")}
-    return {"type": one["type"], **texts, "reason": shortened(str(one.get("reason") or ""))}

@@ -1,6 +1,6 @@
-"""How far a check has come, so that it can go on after the process has ended.
+"""Monitors, their checks and what they remember of pages, as rows of the emulator's database.
 
-Every function is a part of the caller's transaction.
+Every function that takes a connection is a part of the caller's transaction.
 """
 
 import json
@@ -11,96 +11,26 @@ from datetime import datetime
 from typing import Any
 
 from receiver.core.clock import from_micros, to_micros
-from receiver.emulator.state.database import StateDatabase, pack, unpack
+from receiver.emulator.clock import wire_time
+from receiver.emulator.state.database import PatientState, StateDatabase, pack, unpack
 
 Json = dict[str, Any]
 
-PROGRESS_SCHEMA = """
-CREATE TABLE IF NOT EXISTS monitor_work (
-    check_id TEXT PRIMARY KEY,
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS monitors (
+    seq INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    team TEXT NOT NULL,
+    status TEXT NOT NULL,
     body TEXT NOT NULL,
-    done TEXT NOT NULL DEFAULT '[]',
-    errors TEXT NOT NULL DEFAULT '[]'
-) STRICT, WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS monitor_visits (
-    check_id TEXT NOT NULL,
-    target INTEGER NOT NULL,
-    position INTEGER NOT NULL,
-    PRIMARY KEY (check_id, target, position)
-) STRICT, WITHOUT ROWID;
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class CheckProgress:
-    """What is known of a check that has not ended, beside its record."""
-
-    done: list[int]
-    """The targets that are done, by their places."""
-    errors: list[str]
-    """Why targets could not be checked at all."""
-    pages: list[Json]
-    """The records of its pages, without their differences and values."""
-
-
-def insert_work(connection: sqlite3.Connection, check_id: str, body: Json) -> None:
-    """Keep what a check will do: a change of its monitor does not reach it."""
-    connection.execute("INSERT INTO monitor_work (check_id, body) VALUES (?, ?)", (check_id, json.dumps(body)))
-
-
-def body_of(connection: sqlite3.Connection, check_id: str) -> Json | None:
-    """Return the monitor as it was when a check was queued; None if that was not kept."""
-    row = connection.execute("SELECT body FROM monitor_work WHERE check_id = ?", (check_id,)).fetchone()
-    return None if row is None else dict(json.loads(row["body"]))
-
-
-def end_targets(connection: sqlite3.Connection, check_id: str, done: Sequence[int], errors: Sequence[str]) -> None:
-    """Note which targets are done, and why some could not be checked."""
-    connection.execute(
-        "UPDATE monitor_work SET done = ?, errors = ? WHERE check_id = ?",
-        (json.dumps(list(done)), json.dumps(list(errors)), check_id),
-    )
-
-
-def visit(connection: sqlite3.Connection, check_id: str, target: int, position: int) -> bool:
-    """Note that a page of a target's list of URLs is done; False if it was."""
-    noted = connection.execute(
-        "INSERT OR IGNORE INTO monitor_visits VALUES (?, ?, ?)", (check_id, target, position)
-    )
-    return noted.rowcount == 1
-
-
-def visited(connection: sqlite3.Connection, check_id: str, target: int) -> set[int]:
-    """Return the positions of the pages that are done."""
-    rows = connection.execute(
-        "SELECT position FROM monitor_visits WHERE check_id = ? AND target = ?", (check_id, target)
-    )
-    return {row[0] for row in rows}
-
-
-def read_progress(connection: sqlite3.Connection, check_id: str) -> CheckProgress:
-    """Return how far a check has come."""
-    row = connection.execute("SELECT * FROM monitor_work WHERE check_id = ?", (check_id,)).fetchone()
-    rows = connection.execute("SELECT record FROM monitor_pages WHERE check_id = ? ORDER BY seq", (check_id,))
-    pages = [_short(json.loads(record)) for (record,) in rows]
-    if row is None:
-        return CheckProgress([], [], pages)
-    return CheckProgress(json.loads(row["done"]), json.loads(row["errors"]), pages)
-
-
-def forget_work(connection: sqlite3.Connection, check_id: str) -> None:
-    """Forget how far a check had come, because it has ended."""
-    for name in ("monitor_work", "monitor_visits"):
-        connection.execute(f"DELETE FROM {name} WHERE check_id = ?", (check_id,))  # noqa: S608 - constants
-
-
-def _short(record: Json) -> Json:
-    return {key: record[key] for key in ("targetId", "url", "status", "currentScrapeId")}
-
-
-# FOLDED: Checks, their pages, and what monitors remember of pages. // Every function is a part of the caller's
-# transaction.
-CHECKS_SCHEMA = """
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,
+    last_run_at INTEGER,
+    next_run_at INTEGER,
+    current_check_id TEXT,
+    last_summary TEXT
+) STRICT;
+CREATE INDEX IF NOT EXISTS monitors_due ON monitors (next_run_at) WHERE status = 'active';
 CREATE TABLE IF NOT EXISTS monitor_checks (
     seq INTEGER PRIMARY KEY,
     id TEXT NOT NULL UNIQUE,
@@ -128,7 +58,45 @@ CREATE TABLE IF NOT EXISTS monitor_memory (
     data TEXT NOT NULL,
     PRIMARY KEY (monitor_id, target_id, url)
 ) STRICT;
+CREATE TABLE IF NOT EXISTS monitor_work (
+    check_id TEXT PRIMARY KEY,
+    body TEXT NOT NULL,
+    done TEXT NOT NULL DEFAULT '[]',
+    errors TEXT NOT NULL DEFAULT '[]'
+) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS monitor_visits (
+    check_id TEXT NOT NULL,
+    target INTEGER NOT NULL,
+    position INTEGER NOT NULL,
+    PRIMARY KEY (check_id, target, position)
+) STRICT, WITHOUT ROWID;
 """
+
+DELETED = "deleted"
+PAGE_STATUSES = ("same", "changed", "new", "removed", "error")
+CHECK_STATUSES = ("queued", "running", "completed", "failed", "partial", "skipped_overlap", "skipped_no_credits")
+NO_PAGES = {"totalPages": 0, **dict.fromkeys(PAGE_STATUSES, 0)}
+"""The summary of a check without pages."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MonitorRow:
+    """One monitor."""
+
+    id: str
+    team: str
+    status: str
+    """`active`, `paused` or `deleted`."""
+    body: Json
+    """The fields that requests set, as the answer shows them."""
+    created_at: datetime
+    updated_at: datetime
+    last_run_at: datetime | None
+    next_run_at: datetime | None
+    """When its next check is due; None while it is paused."""
+    current_check_id: str | None
+    """The check that is queued or runs."""
+    last_summary: Json | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,13 +104,60 @@ class RememberedPage:
     """What the last check knew of a page."""
 
     scrape_id: str
-    """The scrape it was taken from."""
     is_removed: bool
-    """Whether it was gone then."""
     markdown: str
-    """Its Markdown."""
     data: Any
     """The values that were extracted; None without an extraction."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckProgress:
+    """What is known of a check that has not ended, beside its record."""
+
+    done: list[int]
+    """The targets that are done, by their places."""
+    errors: list[str]
+    """Why targets could not be checked at all."""
+    pages: list[Json]
+    """The records of its pages, without their differences and values."""
+
+
+def written(moment: datetime | None) -> str | None:
+    """Return a moment as answers have it."""
+    return None if moment is None else wire_time(moment)
+
+
+def new_check(
+    check_id: str,
+    monitor_id: str,
+    *,
+    now: datetime,
+    trigger: str,
+    status: str = "queued",
+    scheduled_for: datetime | None = None,
+    estimated: int = 0,
+) -> Json:
+    """Return the record of a check that has not begun. One with another status than `queued` never will."""
+    is_over = status != "queued"
+    return {
+        "id": check_id,
+        "monitorId": monitor_id,
+        "status": status,
+        "trigger": trigger,
+        "scheduledFor": written(scheduled_for),
+        "startedAt": None,
+        "finishedAt": written(now) if is_over else None,
+        "estimatedCredits": estimated,
+        "reservedCredits": 0,
+        "actualCredits": 0,
+        "billingStatus": "not_applicable",
+        "summary": dict(NO_PAGES),
+        "targetResults": [],
+        "notificationStatus": {},
+        "error": None,
+        "createdAt": written(now),
+        "updatedAt": written(now),
+    }
 
 
 def insert_check(connection: sqlite3.Connection, check: Json) -> None:
@@ -169,12 +184,10 @@ def set_current(connection: sqlite3.Connection, check: Json) -> None:
 def plan_run(
     connection: sqlite3.Connection, monitor_id: str, due_at: datetime | None, next_run_at: datetime | None
 ) -> bool:
-    """Set when the next check of a monitor is due, in place of `due_at`; False if somebody else has set it."""
-    at = None if next_run_at is None else to_micros(next_run_at)
-    before = None if due_at is None else to_micros(due_at)
+    """Set when the next check of a monitor is due, in place of `due_at`; False if it was changed meanwhile."""
     planned = connection.execute(
         "UPDATE monitors SET next_run_at = ? WHERE id = ? AND status = 'active' AND next_run_at = ?",
-        (at, monitor_id, before),
+        (_at(next_run_at), monitor_id, _at(due_at)),
     )
     return planned.rowcount == 1
 
@@ -187,7 +200,11 @@ def end_check(connection: sqlite3.Connection, check: Json, *, begun_at: datetime
         " WHERE id = ? AND current_check_id = ?",
         (json.dumps(check["summary"]), to_micros(begun_at), check["monitorId"], check["id"]),
     )
-    _forget_checks(connection, check["monitorId"], to_micros(keep_from))
+    old = "monitor_checks WHERE monitor_id = ? AND created_at < ? AND status NOT IN ('queued', 'running')"
+    values = (check["monitorId"], to_micros(keep_from))
+    pages = f"DELETE FROM monitor_pages WHERE check_id IN (SELECT id FROM {old})"  # noqa: S608 - a constant
+    connection.execute(pages, values)
+    connection.execute(f"DELETE FROM {old}", values)  # noqa: S608
 
 
 def skip_check(connection: sqlite3.Connection, check: Json) -> None:
@@ -226,80 +243,70 @@ def packed_markdown(memory: RememberedPage | None) -> bytes:
     return b"" if memory is None else pack(memory.markdown.encode("utf-8", "surrogatepass"))
 
 
-def _forget_checks(connection: sqlite3.Connection, monitor_id: str, before: int) -> None:
-    old = "monitor_checks WHERE monitor_id = ? AND created_at < ? AND status NOT IN ('queued', 'running')"
-    pages = f"DELETE FROM monitor_pages WHERE check_id IN (SELECT id FROM {old})"  # noqa: S608 - a constant
-    connection.execute(pages, (monitor_id, before))
-    connection.execute(f"DELETE FROM {old}", (monitor_id, before))  # noqa: S608
+def insert_work(connection: sqlite3.Connection, check_id: str, body: Json) -> None:
+    """Keep what a check will do: later changes of its monitor do not affect it."""
+    connection.execute("INSERT INTO monitor_work (check_id, body) VALUES (?, ?)", (check_id, json.dumps(body)))
 
 
-# FOLDED: Monitors, their checks and what they remember of pages, as rows of the emulator's database.
-SCHEMA = """
-CREATE TABLE IF NOT EXISTS monitors (
-    seq INTEGER PRIMARY KEY,
-    id TEXT NOT NULL UNIQUE,
-    team TEXT NOT NULL,
-    status TEXT NOT NULL,
-    body TEXT NOT NULL,
-    created_at INTEGER NOT NULL,
-    updated_at INTEGER NOT NULL,
-    last_run_at INTEGER,
-    next_run_at INTEGER,
-    current_check_id TEXT,
-    last_summary TEXT
-) STRICT;
-CREATE INDEX IF NOT EXISTS monitors_due ON monitors (next_run_at) WHERE status = 'active';
-"""
-SCHEMA += CHECKS_SCHEMA + PROGRESS_SCHEMA
-
-DELETED = "deleted"
+def body_of(connection: sqlite3.Connection, check_id: str) -> Json | None:
+    """Return the monitor as it was when a check was queued; None if that was not kept."""
+    row = connection.execute("SELECT body FROM monitor_work WHERE check_id = ?", (check_id,)).fetchone()
+    return None if row is None else dict(json.loads(row["body"]))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MonitorRow:
-    """One monitor."""
+def end_targets(connection: sqlite3.Connection, check_id: str, done: Sequence[int], errors: Sequence[str]) -> None:
+    """Note which targets are done, and why some could not be checked."""
+    connection.execute(
+        "UPDATE monitor_work SET done = ?, errors = ? WHERE check_id = ?",
+        (json.dumps(list(done)), json.dumps(list(errors)), check_id),
+    )
 
-    id: str
-    """UUID."""
-    team: str
-    """Whose it is."""
-    status: str
-    """`active`, `paused` or `deleted`."""
-    body: Json
-    """The fields that requests set, as the answer shows them."""
-    created_at: datetime
-    """When it was made."""
-    updated_at: datetime
-    """When it was changed last."""
-    last_run_at: datetime | None
-    """When its last check began."""
-    next_run_at: datetime | None
-    """When its next check is due; None while it is paused."""
-    current_check_id: str | None
-    """The check that is queued or runs."""
-    last_summary: Json | None
-    """What its last check counted."""
+
+def visit(connection: sqlite3.Connection, check_id: str, target: int, position: int) -> bool:
+    """Note that a page of a target's list of URLs is done; False if it was."""
+    noted = connection.execute(
+        "INSERT OR IGNORE INTO monitor_visits VALUES (?, ?, ?)", (check_id, target, position)
+    )
+    return noted.rowcount == 1
+
+
+def visited(connection: sqlite3.Connection, check_id: str, target: int) -> set[int]:
+    """Return the positions of the pages that are done."""
+    rows = connection.execute(
+        "SELECT position FROM monitor_visits WHERE check_id = ? AND target = ?", (check_id, target)
+    )
+    return {row[0] for row in rows}
+
+
+def read_progress(connection: sqlite3.Connection, check_id: str) -> CheckProgress:
+    """Return how far a check has come."""
+    row = connection.execute("SELECT * FROM monitor_work WHERE check_id = ?", (check_id,)).fetchone()
+    rows = connection.execute("SELECT record FROM monitor_pages WHERE check_id = ? ORDER BY seq", (check_id,))
+    kept = ("targetId", "url", "status", "currentScrapeId")
+    pages = [{key: record[key] for key in kept} for record in (json.loads(text) for (text,) in rows)]
+    if row is None:
+        return CheckProgress([], [], pages)
+    return CheckProgress(json.loads(row["done"]), json.loads(row["errors"]), pages)
+
+
+def forget_work(connection: sqlite3.Connection, check_id: str) -> None:
+    """Forget how far a check had come, because it has ended."""
+    for name in ("monitor_work", "monitor_visits"):
+        connection.execute(f"DELETE FROM {name} WHERE check_id = ?", (check_id,))  # noqa: S608 - constants
 
 
 class MonitorTable:
     """Reads and writes monitors. Every method is one transaction."""
 
-    def __init__(self, database: StateDatabase) -> None:
+    def __init__(self, database: StateDatabase | PatientState) -> None:
         self._database = database
 
     async def add(
         self, team: str, monitor_id: str, body: Json, *, now: datetime, next_run_at: datetime | None
     ) -> None:
         """Keep a new monitor."""
-        values = (
-            monitor_id,
-            team,
-            body["status"],
-            json.dumps(body),
-            to_micros(now),
-            to_micros(now),
-            _at(next_run_at),
-        )
+        at = to_micros(now)
+        values = (monitor_id, team, body["status"], json.dumps(body), at, at, _at(next_run_at))
         await self._write(
             "INSERT INTO monitors (id, team, status, body, created_at, updated_at, next_run_at)"
             " VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -341,7 +348,7 @@ class MonitorTable:
         return [_monitor(row) for row in rows]
 
     async def due(self, now: datetime) -> list[MonitorRow]:
-        """Return the active monitors whose next check is due, in the order in which they are."""
+        """Return the active monitors whose next check is due, the most overdue first."""
         rows = await self._read(
             "SELECT * FROM monitors WHERE status = 'active' AND next_run_at <= ?"
             " ORDER BY next_run_at, seq LIMIT 100",
@@ -371,9 +378,9 @@ class MonitorTable:
     async def checks(self, monitor_id: str, limit: int, offset: int, status: str | None) -> list[Json]:
         """Return checks of a monitor, the newest first."""
         rows = await self._read(
-            "SELECT record FROM monitor_checks WHERE monitor_id = ? AND (? IS NULL OR status = ?)"
-            " ORDER BY seq DESC LIMIT ? OFFSET ?",
-            (monitor_id, status, status, limit, offset),
+            "SELECT record FROM monitor_checks WHERE monitor_id = ?1 AND (?2 IS NULL OR status = ?2)"
+            " ORDER BY seq DESC LIMIT ?3 OFFSET ?4",
+            (monitor_id, status, limit, offset),
         )
         return [json.loads(row["record"]) for row in rows]
 
@@ -387,9 +394,9 @@ class MonitorTable:
     async def pages(self, check_id: str, limit: int, skip: int, status: str | None) -> list[Json]:
         """Return pages of a check, in the order in which they were checked."""
         rows = await self._read(
-            "SELECT record FROM monitor_pages WHERE check_id = ? AND (? IS NULL OR status = ?)"
-            " ORDER BY seq LIMIT ? OFFSET ?",
-            (check_id, status, status, limit, skip),
+            "SELECT record FROM monitor_pages WHERE check_id = ?1 AND (?2 IS NULL OR status = ?2)"
+            " ORDER BY seq LIMIT ?3 OFFSET ?4",
+            (check_id, status, limit, skip),
         )
         return [json.loads(row["record"]) for row in rows]
 
@@ -426,15 +433,12 @@ class MonitorTable:
 
 def _monitor(row: sqlite3.Row) -> MonitorRow:
     return MonitorRow(
-        id=row["id"],
-        team=row["team"],
-        status=row["status"],
+        **{name: row[name] for name in ("id", "team", "status", "current_check_id")},
         body=json.loads(row["body"]),
         created_at=from_micros(row["created_at"]),
         updated_at=from_micros(row["updated_at"]),
         last_run_at=_moment(row["last_run_at"]),
         next_run_at=_moment(row["next_run_at"]),
-        current_check_id=row["current_check_id"],
         last_summary=None if row["last_summary"] is None else json.loads(row["last_summary"]),
     )
 

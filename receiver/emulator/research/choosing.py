@@ -7,7 +7,7 @@ from urllib.parse import unquote, urlsplit
 
 from receiver.emulator.extraction.names import synonyms_of, words_in, words_of
 from receiver.emulator.fetching.web_urls import host_of, registrable_domain, split_web_url, url_key
-from receiver.emulator.research.records import CandidatePage
+from receiver.emulator.research.table import CandidatePage
 
 GIVEN = 1_000_000
 """The score of a page that the request names."""

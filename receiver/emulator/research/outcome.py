@@ -1,4 +1,4 @@
-"""What a job has found, from the findings of its pages: the data, what is missing, and how the job ends."""
+"""What an extraction or an agent has found: the data of its pages put together, and what is missing."""
 
 import itertools
 import re
@@ -9,20 +9,24 @@ from typing import Any
 from receiver.core.text import first_of
 from receiver.emulator.extraction.rules import MAX_LIST
 from receiver.emulator.json_text import to_json
-from receiver.emulator.research.records import ResearchedPage, ResearchResult
+from receiver.emulator.research.table import ResearchedPage, ResearchResult
 from receiver.emulator.wire.research import ResearchPlan
 
-# FOLDED: One result from the data of several pages: the first value counts, lists are put together, nothing is
-# twice.
 MAX_SOURCES = 2_000
-"""Values whose sources are told."""
+"""Values whose sources are reported."""
 _MAX_DEPTH = 60
 _NAMING = ("id", "sku", "url", "link", "name", "title")
 """Properties by which two objects are the same thing, the surest first."""
+_SHOWN = 10
+_MAX_WARNINGS = 5
+_NOTHING_ASKED = frozenset({"title", "description"})
+"""What rules return for a page that has nothing that the prompt names."""
+_PARTS = re.compile(r"(?=\bjson: )")
+_OF_ONE_PAGE = ("json: the page has no value", "json: without a schema")
 
 
 class MergedData:
-    """Takes the data of pages one by one. `value` is the result so far, `sources` says where values were found."""
+    """Puts the data of pages together: the first value counts, lists are joined, and nothing is in them twice."""
 
     def __init__(self) -> None:
         self._value = _Merged(None)
@@ -124,7 +128,7 @@ class _Merged:
 
 
 def _keys_of(value: Any) -> Iterator[bytes]:
-    """Yield what tells a member of a list from others: the whole value, and what names the thing."""
+    """Yield what distinguishes a member of a list: the whole value, and what names the thing."""
     yield to_json(value)
     if isinstance(value, Mapping):
         name = next((one for one in _NAMING if isinstance(value.get(one), str | int) and value[one] != ""), None)
@@ -140,20 +144,11 @@ def merged(pages: Iterable[tuple[str, Any]]) -> MergedData:
     return together
 
 
-_SHOWN = 10
-_MAX_WARNINGS = 5
-_NOTHING_ASKED = frozenset({"title", "description"})
-"""What rules return of a page that has nothing that the prompt names."""
-_PARTS = re.compile(r"(?=\bjson: )")
-_OF_ONE_PAGE = ("json: the page has no value", "json: without a schema")
-
-
 @dataclass(frozen=True, slots=True)
 class ResearchFindings:
     """The findings of a job so far."""
 
     plan: ResearchPlan
-    """What was asked for."""
     pages: Sequence[ResearchedPage]
     """What became of its pages, the most trusted ones first."""
 
@@ -171,7 +166,7 @@ class ResearchFindings:
         return merged((one.url, one.data) for one in pages)
 
     def is_satisfied(self) -> bool:
-        """Tell whether everything that was asked for is there."""
+        """Return whether everything that was asked for is there."""
         if self.plan.schema is None:
             return any(_answers(one.data) for one in self.scraped)
         together = self.together()
@@ -192,26 +187,20 @@ class ResearchFindings:
         missing = [] if data is None else together.missing()
         warnings = list(notes)
         if self.plan.without_effect:
-            warnings.append(f"The emulator has no models of the service: {_listed(self.plan)} had no effect.")
+            warnings.append(
+                f"The emulator has no models of the service: {', '.join(self.plan.without_effect)} had no effect."
+            )
         if data is None and self.scraped:
             warnings.append("The pages have no value that was asked for.")
         elif missing:
             warnings.append(f"The pages have no value for {first_of(missing, _SHOWN)}.")
         warnings += [f"{one.url}: {one.error}" for one in self.pages if one.error is not None][:_MAX_WARNINGS]
-        warnings += list(_page_warnings(self.scraped))[:_MAX_WARNINGS]
+        parts = [part.strip() for page in self.scraped for part in _PARTS.split(page.warning or "")]
+        own = dict.fromkeys(part for part in parts if part and not part.startswith(_OF_ONE_PAGE))
+        warnings += list(own)[:_MAX_WARNINGS]  # each once, without those about what one page lacks
         return ResearchResult(data, together.sources, " ".join(warnings) or None)
 
 
-def _listed(plan: ResearchPlan) -> str:
-    return ", ".join(plan.without_effect)
-
-
 def _answers(data: Any) -> bool:
-    """Tell whether the data of a page without schema is more than its title."""
+    """Return whether the data of a page without schema is more than its title."""
     return data is not None and not (isinstance(data, dict) and data.keys() <= _NOTHING_ASKED)
-
-
-def _page_warnings(pages: Iterable[ResearchedPage]) -> dict[str, None]:
-    """Return the warnings of pages, each once, without those about what this one page lacks."""
-    parts = (part.strip() for page in pages for part in _PARTS.split(page.warning or ""))
-    return dict.fromkeys(part for part in parts if part and not part.startswith(_OF_ONE_PAGE))

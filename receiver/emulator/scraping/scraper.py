@@ -10,7 +10,7 @@ from typing import Any
 
 from receiver.core.clock import Clock
 from receiver.emulator.account.account import TeamSlots
-from receiver.emulator.activity import Activity
+from receiver.emulator.clock import Activity
 from receiver.emulator.content.page import PageContent
 from receiver.emulator.extraction.extractor import Extractor
 from receiver.emulator.extraction.model import LanguageModel

@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from receiver.core.clock import Clock
 from receiver.emulator.failures import CallRefused, ScrapeFailed
-from receiver.emulator.monitors.ports import HitFinder, WatchedHit, WatchedSearch
+from receiver.emulator.monitors.findings import HitFinder, WatchedHit, WatchedSearch
 from receiver.emulator.scraping.ports import AddressGuard
 from receiver.emulator.search.finding import (
     CANDIDATES,

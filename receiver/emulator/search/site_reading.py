@@ -9,7 +9,7 @@ from itertools import islice
 import httpx
 
 from receiver.core.clock import Clock
-from receiver.emulator.activity import Activity
+from receiver.emulator.clock import Activity
 from receiver.emulator.content.kinds import ContentKind, kind_of
 from receiver.emulator.failures import ScrapeFailed
 from receiver.emulator.fetching.robots import MAX_ROBOTS_BYTES, RobotsRules

@@ -1,9 +1,9 @@
-"""One SQLite connection in a thread of its own. Each part of the emulator brings its own tables."""
+"""The state of the emulator: one SQLite database in a thread of its own. Each part brings its own tables."""
 
 import asyncio
 import sqlite3
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
@@ -18,23 +18,30 @@ log = event_log(__name__)
 
 T = TypeVar("T")
 
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS clock_ahead (
+    id INTEGER PRIMARY KEY CHECK (id = 1),
+    micros INTEGER NOT NULL
+) STRICT;
+"""
 
+_MICROSECOND = timedelta(microseconds=1)
+_LEAST = 1_000
+"""Microseconds. Two readings of a clock always differ a little; less than this is not worth a write."""
 _APPLICATION_ID = 0x656D7531
 """Says that a database is an emulator's: https://www.sqlite.org/pragma.html#pragma_application_id."""
 CACHE_KIB = 64 * 1024
 """Memory for pages of a file that were read; a large search index needs it."""
 _LOCK_SECONDS = 1.0
 """How long to wait for an emulator that is just ending."""
-
-
 _UNWRITABLE = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY})
 """Primary result codes (https://www.sqlite.org/rescode.html) of a disk that takes nothing."""
-_WAY_OUT = "Make room on its disk: the emulator then goes on by itself, with all that it has kept"
+_WAY_OUT = "Make room on its disk: the emulator then continues by itself, with all that it has kept"
 _PAUSE_SECONDS = 1.0
 
 
 class StateUnwritable(CallRefused):
-    """The state cannot be written, because the disk is full, say. Nothing of the transaction is kept.
+    """The state cannot be written, for example because the disk is full. The transaction is rolled back.
 
     Its text names the file and the way out. As the answer to a call it has the status of a fault of the server.
     """
@@ -52,15 +59,16 @@ class StateDatabase:
     """The emulator's database: a file, or memory if `file` is None.
 
     A transaction survives the end of the process, not a power cut: WAL with synchronous=NORMAL
-    (https://www.sqlite.org/pragma.html#pragma_synchronous). One emulator has the file for itself: for a second one
-    it is locked. Entering raises ForeignDatabase for a file that another program made, which stays as it is.
+    (https://www.sqlite.org/pragma.html#pragma_synchronous). While an emulator has the file open, it is locked for
+    others. Entering raises ForeignDatabase for a file that another program made, and leaves it unchanged.
     """
 
     def __init__(self, file: Path | None, schemas: Iterable[str]) -> None:
         self.before_commit: Callable[[sqlite3.Connection], None] | None = None
-        """Is called at the end of each transaction that has changed something, as a part of it."""
+        """Called at the end of each transaction that has changed something, as a part of it."""
         self.pause = _PAUSE_SECONDS
         """Real seconds between two tries of a patient transaction."""
+        self.patient = PatientState(self)
         self._is_unwritable = False
         self._file = file
         self._schemas = tuple(schemas)
@@ -76,21 +84,13 @@ class StateDatabase:
         await self._in_thread(self._connection.close)
         self._thread.shutdown()
 
-    async def run(self, work: Callable[[sqlite3.Connection], T], *, patient: bool = False) -> T:
+    async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Call `work` in a transaction, which is committed if it returns and rolled back if it raises.
 
         Once begun it runs to its end, also if the caller is cancelled. StateUnwritable says that the disk takes
-        nothing; a `patient` transaction is tried again instead, until there is room.
+        nothing: that is an answer for a call of the API. Work that has begun uses `patient`.
         """
-        while True:
-            try:
-                return await self._try(work)
-            except StateUnwritable:
-                if not patient:
-                    raise
-            await asyncio.sleep(self.pause)
 
-    async def _try(self, work: Callable[[sqlite3.Connection], T]) -> T:
         def transaction() -> tuple[T, bool]:
             with self._connection:
                 self._connection.execute("BEGIN IMMEDIATE")
@@ -145,6 +145,25 @@ class StateDatabase:
         return connection
 
 
+class PatientState:
+    """The state for work that has begun: while the disk takes nothing, it waits, and nothing of it fails."""
+
+    def __init__(self, database: StateDatabase) -> None:
+        self._database = database
+
+    async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Call `work` in a transaction of the database, again if the state could not be written."""
+        return await self.until_written(lambda: self._database.run(work))
+
+    async def until_written(self, call: Callable[[], Awaitable[T]]) -> T:
+        """Return what `call` returns. It is called again, after a pause, as long as it raises StateUnwritable."""
+        while True:
+            try:
+                return await call()
+            except StateUnwritable:
+                await asyncio.sleep(self._database.pause)
+
+
 def _require_own(connection: sqlite3.Connection) -> None:
     # A reset empties every table.
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
@@ -153,13 +172,9 @@ def _require_own(connection: sqlite3.Connection) -> None:
         raise ForeignDatabase("it is the database of another program")
 
 
-# FOLDED: Documents and bodies as they are kept: compressed, because a state without a file is in memory.
-_FAST = 1
-
-
 def pack(content: bytes) -> bytes:
-    """Return bytes in a short form."""
-    return zlib.compress(content, _FAST)
+    """Return bytes as they are kept: a state without a file is in memory, so they are compressed."""
+    return zlib.compress(content, level=1)
 
 
 def unpack(packed: bytes) -> bytes:
@@ -167,23 +182,10 @@ def unpack(packed: bytes) -> bytes:
     return zlib.decompress(packed)
 
 
-# FOLDED: The emulator's time over a restart: how far its clock is ahead stands in the state.
-SCHEMA = """
-CREATE TABLE IF NOT EXISTS clock_ahead (
-    id INTEGER PRIMARY KEY CHECK (id = 1),
-    micros INTEGER NOT NULL
-) STRICT;
-"""
-
-_MICROSECOND = timedelta(microseconds=1)
-_LEAST = 1_000
-"""Microseconds. Two readings of clocks are never the same; less than this is not worth a write."""
-
-
 class KeptTime:
     """Keeps how far a clock is ahead of the real one, in the transactions that write what happened at its time.
 
-    So no time in a state lies ahead of the clock of the emulator that opens it next, whatever ended the last one.
+    Then no time in a state lies ahead of the clock of the emulator that opens it next, whatever ended the last one.
     """
 
     def __init__(self, clock: EmulatorClock) -> None:

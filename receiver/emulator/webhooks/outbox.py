@@ -1,4 +1,7 @@
-"""Sends the events of jobs and monitors: in order for each address, and by the schedule of the service."""
+"""The outbox: it keeps the events of jobs and monitors, and sends them as webhooks by the schedule of the service.
+
+Deliveries to one address are sent in their order, one at a time as long as it answers.
+"""
 
 import asyncio
 import sqlite3
@@ -13,17 +16,18 @@ from urllib.parse import urlsplit
 
 import httpcore
 import httpx
+from typing_extensions import override
 
 from receiver.core.addresses import is_loopback, is_private
 from receiver.core.clock import Clock, SystemClock, Timer
-from receiver.emulator.activity import Activity
+from receiver.emulator.clock import Activity
 from receiver.emulator.contracts import WebhookTarget
 from receiver.emulator.failures import ScrapeFailed
 from receiver.emulator.fetching.network import CheckedNetwork, NetworkZone, Resolve, SystemResolver
 from receiver.emulator.fetching.refusals import HostNotAllowed
 from receiver.emulator.ids import IdSource
 from receiver.emulator.json_text import to_json
-from receiver.emulator.state.database import StateDatabase
+from receiver.emulator.state.database import PatientState, StateDatabase
 from receiver.emulator.webhooks import table
 from receiver.emulator.webhooks.table import (
     DeliveryRecord,
@@ -40,30 +44,144 @@ from receiver.service.schedule import SERVICE, EndpointResponse, SenderSchedule,
 from receiver.service.sender import Sender, SendResult
 from receiver.signals.traces.switch import running_trace
 
-# FOLDED: The deliveries to one address: one after the other, as long as it answers.
 log = event_log(__name__)
 
 T = TypeVar("T")
+Json = dict[str, Any]
 
 SILENT_WIDTH = 8
 """How many deliveries are on their way at one time to an address that does not answer."""
+MAX_ADDRESSES = 64
+"""To how many addresses connections are kept open."""
+_MAX_ON_THE_WAY = 32
 _AFTER_CRASH = timedelta(minutes=1)
+_PUBLIC = frozenset({NetworkZone.INTERNET})
+_FAILURES = (httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException, OSError)
+
+
+def wants(events: Sequence[str], event_type: str) -> bool:
+    """Return whether the filter of a webhook lets an event pass; an empty one lets all pass.
+
+    It may name the full type, its second part, or everything after its first part.
+    """
+    if not events:
+        return True
+    _, *parts = event_type.split(".")
+    return not {event_type, ".".join(parts), *parts[:1]}.isdisjoint(events)
+
+
+def build_body(
+    event_type: str,
+    job_id: str,
+    delivery_id: str,
+    *,
+    success: bool,
+    data: list[Any],
+    error: str | None,
+    metadata: Mapping[str, Any],
+) -> bytes:
+    """Return the bytes that are signed and sent, keys in the service's order. `data` may be JSON already."""
+    envelope: Json = {"success": success, "type": event_type, "id": job_id, "webhookId": delivery_id, "data": data}
+    if error is not None:
+        envelope["error"] = error
+    envelope["metadata"] = dict(metadata)
+    return to_json(envelope)
+
+
+@dataclass(frozen=True, slots=True)
+class Treatment:
+    """What happens to one delivery."""
+
+    copies: int = 1
+    """How often it arrives, with the same id each time; 0 loses it."""
+    late: timedelta = timedelta(0)
+    """How long it is held back on the emulator's clock. Different times shuffle deliveries."""
+
+
+AS_USUAL = Treatment()
+
+
+class WebhookTreatments(Protocol):
+    """Decides what happens to each delivery on its way. The admin API can set one."""
+
+    def choose(self, event_type: str) -> Treatment:
+        """Return what happens to the next delivery of this type."""
+
+
+class NoTreatments(WebhookTreatments):
+    """Every delivery takes its usual way."""
+
+    @override
+    def choose(self, event_type: str) -> Treatment:
+        return AS_USUAL
+
+
+class _AnswerStream(httpx.AsyncByteStream):
+    """The body of an answer, as it comes."""
+
+    def __init__(self, response: httpcore.Response) -> None:
+        self._response = response
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        try:
+            async for piece in self._response.aiter_stream():
+                yield piece
+        except _FAILURES as exc:
+            raise httpx.ReadError(str(exc)) from exc
+
+    @override
+    async def aclose(self) -> None:
+        await self._response.aclose()
+
+
+class PublicTransport(httpx.AsyncBaseTransport):
+    """Sends requests to addresses in the given zones. It raises HostNotAllowed for a host that has none there.
+
+    The addresses of a name are checked when the connection is made.
+    """
+
+    def __init__(self, resolve: Resolve, zones: frozenset[NetworkZone] = _PUBLIC) -> None:
+        network = CheckedNetwork(resolve, zones)
+        self._pool = httpcore.AsyncConnectionPool(ssl_context=httpx.create_ssl_context(), network_backend=network)
+
+    @override
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        url = request.url
+        sent = httpcore.Request(
+            method=request.method,
+            url=httpcore.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path),
+            headers=request.headers.raw,
+            content=request.stream,
+            extensions=request.extensions,
+        )
+        try:
+            response = await self._pool.handle_async_request(sent)
+        except HostNotAllowed:
+            raise
+        except (*_FAILURES, ScrapeFailed) as exc:  # the last says that the name is unknown
+            raise httpx.ConnectError(str(exc), request=request) from exc
+        return httpx.Response(
+            response.status,
+            headers=response.headers,
+            stream=_AnswerStream(response),
+            extensions=response.extensions,
+        )
+
+    @override
+    async def aclose(self) -> None:
+        await self._pool.aclose()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneContext:
     """What all lanes of an outbox share."""
 
-    database: StateDatabase
-    """Where deliveries are kept."""
+    state: PatientState
     clock: Clock
-    """The emulator's time, for retries."""
     network_clock: Clock
     """Real time, for the time-out of an attempt."""
     schedule: SenderSchedule
-    """The time-out and the retry delays."""
     activity: Activity
-    """Counts what runs."""
     slots: asyncio.Semaphore
     """How many are sent at one time."""
     secret: str | None = field(repr=False)
@@ -77,13 +195,10 @@ class _Tried:
     """An attempt that is still to be noted; without any attempts, the delivery is skipped."""
 
     delivery: DueDelivery
-    """What was sent."""
-    attempts: list[dict[str, Any]]
-    """How many there were, with this one."""
+    attempts: list[Json]
+    """As they are kept; a delivery may have several copies."""
     response: EndpointResponse
-    """How the endpoint answered."""
     at: datetime
-    """When it ended."""
 
 
 class DeliveryLane:
@@ -105,7 +220,7 @@ class DeliveryLane:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is on its way and no retry is waited for."""
+        """Whether nothing is on its way and no retry is due later."""
         return not self._tasks and self._timer is None
 
     def wake(self) -> None:
@@ -154,7 +269,9 @@ class DeliveryLane:
             found = await self._noted(partial(self._next, tried=tried), tried)
             tried = None
             if isinstance(found, DueDelivery):
-                self._adapt_width()
+                if not self._answers:
+                    for _ in range(SILENT_WIDTH - len(self._workers)):
+                        self._start()
                 tried = await self._try(found)
             elif not self._again:
                 self._leave()
@@ -167,21 +284,21 @@ class DeliveryLane:
     async def _noted(self, work: Callable[[sqlite3.Connection], T], tried: _Tried | None) -> T:
         """Run a transaction. An attempt that it cannot note is made again."""
         try:
-            return await self._context.database.run(work, patient=True)
+            return await self._context.state.run(work)
         except Exception:
             if tried is not None:
                 self._taken.discard(tried.delivery.seq)
             raise
 
     def _can_leave(self) -> bool:
-        """Leave the rest to another worker, if the address answers and there is one."""
+        """Leave the rest to another worker, if the address answers again and there is one."""
         if not self._answers or len(self._workers) == 1:
             return False
         self._leave()
         return True
 
     def _leave(self) -> None:
-        """Count no more as one who looks for deliveries: from here on, `wake` starts another worker."""
+        """Give up looking for deliveries: from here on, `wake` starts another worker."""
         task = asyncio.current_task()
         if task is not None:
             self._workers.discard(task)
@@ -201,13 +318,8 @@ class DeliveryLane:
             skip(connection, tried.delivery)
         self._taken.discard(tried.delivery.seq)
 
-    def _adapt_width(self) -> None:
-        if not self._answers:
-            for _ in range(SILENT_WIDTH - len(self._workers)):
-                self._start()
-
     async def _try(self, one: DueDelivery) -> _Tried:
-        attempts: list[dict[str, Any]] = []
+        attempts: list[Json] = []
         ok = False
         for _ in range(one.copies):
             at = self._context.clock.now()
@@ -232,7 +344,7 @@ class DeliveryLane:
         except ConfigurationError as exc:
             return SendResult(None, "no connection", None, 0.0, str(exc))
         except Exception as exc:
-            # A header that no library can write, say: the other deliveries go on.
+            # For example a header that no library can write: the other deliveries are not affected.
             log.exception("webhook_crashed", extra={"url": self._address})
             return SendResult(None, "not sent", None, 0.0, f"{type(exc).__name__}: it could not be sent")
 
@@ -249,137 +361,6 @@ class DeliveryLane:
                 )
                 self._sender = await self._stack.enter_async_context(sender)
         return self._sender
-
-
-# FOLDED: What a webhook delivery holds, and whether a filter lets it pass.
-Json = dict[str, Any]
-
-
-def wants(events: Sequence[str], event_type: str) -> bool:
-    """Tell whether the filter of a webhook lets an event pass; an empty one lets all pass.
-
-    It may name the full type, its second part, or everything after its first part.
-    """
-    if not events:
-        return True
-    _, *parts = event_type.split(".")
-    return not {event_type, ".".join(parts), *parts[:1]}.isdisjoint(events)
-
-
-def build_body(
-    event_type: str,
-    job_id: str,
-    delivery_id: str,
-    *,
-    success: bool,
-    data: list[Any],
-    error: str | None,
-    metadata: Mapping[str, Any],
-) -> bytes:
-    """Return the bytes that are signed and sent, keys in the service's order. `data` may be JSON already."""
-    envelope: Json = {
-        "success": success,
-        "type": event_type,
-        "id": job_id,
-        "webhookId": delivery_id,
-        "data": data,
-    }
-    if error is not None:
-        envelope["error"] = error
-    envelope["metadata"] = dict(metadata)
-    return to_json(envelope)
-
-
-# FOLDED: Webhooks to public hosts alone: the addresses that a name stands for are checked when the connection is
-# made.
-_PUBLIC = frozenset({NetworkZone.INTERNET})
-_FAILURES = (httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException, OSError)
-
-
-class _AnswerStream(httpx.AsyncByteStream):
-    """The body of an answer, as it comes."""
-
-    def __init__(self, response: httpcore.Response) -> None:
-        self._response = response
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        try:
-            async for piece in self._response.aiter_stream():
-                yield piece
-        except _FAILURES as exc:
-            raise httpx.ReadError(str(exc)) from exc
-
-    async def aclose(self) -> None:
-        await self._response.aclose()
-
-
-class PublicTransport(httpx.AsyncBaseTransport):
-    """Sends requests to addresses in the given zones. It raises HostNotAllowed for a host that has none."""
-
-    def __init__(self, resolve: Resolve, zones: frozenset[NetworkZone] = _PUBLIC) -> None:
-        network = CheckedNetwork(resolve, zones)
-        self._pool = httpcore.AsyncConnectionPool(ssl_context=httpx.create_ssl_context(), network_backend=network)
-
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Return the answer to a request."""
-        url = request.url
-        sent = httpcore.Request(
-            method=request.method,
-            url=httpcore.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path),
-            headers=request.headers.raw,
-            content=request.stream,
-            extensions=request.extensions,
-        )
-        try:
-            response = await self._pool.handle_async_request(sent)
-        except HostNotAllowed:
-            raise
-        except (*_FAILURES, ScrapeFailed) as exc:  # the last says that nobody knows the name
-            raise httpx.ConnectError(str(exc), request=request) from exc
-        return httpx.Response(
-            response.status,
-            headers=response.headers,
-            stream=_AnswerStream(response),
-            extensions=response.extensions,
-        )
-
-    async def aclose(self) -> None:
-        """Close the connections."""
-        await self._pool.aclose()
-
-
-# FOLDED: InjectedFaults on the way of webhooks: deliveries that are lost, late, shuffled, or arrive twice.
-@dataclass(frozen=True, slots=True)
-class Treatment:
-    """What happens to one delivery."""
-
-    copies: int = 1
-    """How often it arrives, with the same id each time; 0 loses it."""
-    late: timedelta = timedelta(0)
-    """How long it is held back on the emulator's clock. Different times shuffle deliveries."""
-
-
-AS_USUAL = Treatment()
-
-
-class WebhookTreatments(Protocol):
-    """Decides what happens to each delivery on its way. The admin API can set one."""
-
-    def choose(self, event_type: str) -> Treatment:
-        """Return what happens to the next delivery of this type."""
-
-
-class NoTreatments:
-    """Every delivery takes its usual way."""
-
-    def choose(self, event_type: str) -> Treatment:
-        """Return the usual way."""
-        return AS_USUAL
-
-
-MAX_ADDRESSES = 64
-"""To how many addresses connections are kept open."""
-_MAX_ON_THE_WAY = 32
 
 
 class Outbox:
@@ -404,9 +385,9 @@ class Outbox:
         network_clock: Clock | None = None,
         resolve: Resolve | None = None,
     ) -> None:
-        """`clock` is the emulator's; an endpoint's time to answer passes on `network_clock`, which is real.
+        """`clock` is the emulator's; the time-out of an endpoint passes on `network_clock`, which is real.
 
-        Unless they go `to_private` hosts too, deliveries to a host that `resolve` finds inside are skipped.
+        Without `to_private`, deliveries to a host that `resolve` finds inside are skipped.
         """
         self.treatments: WebhookTreatments = NoTreatments()
         self._database = database
@@ -418,7 +399,7 @@ class Outbox:
         self._resolve = resolve
         self._system: SystemResolver | None = None
         self._context = LaneContext(
-            database=database,
+            state=database.patient,
             clock=clock,
             network_clock=network_clock or SystemClock(),
             schedule=schedule,
@@ -444,25 +425,6 @@ class Outbox:
         await asyncio.gather(*self._closing)
         if self._system is not None:
             self._system.close()
-
-    async def put(
-        self,
-        target: WebhookTarget | None,
-        event_type: str,
-        job_id: str,
-        *,
-        success: bool = True,
-        data: list[Any] | None = None,
-        error: str | None = None,
-    ) -> None:
-        """Keep an event for delivery; without a target, or when its filter refuses the type, do nothing.
-
-        When this returns, the event survives the end of the process, if the state is a file.
-        """
-        prepared = self.prepare(target, event_type, job_id, success=success, data=data, error=error)
-        if prepared is not None:
-            await self._database.run(lambda connection: self.keep(connection, prepared))
-            self.wake(prepared)
 
     def prepare(
         self,

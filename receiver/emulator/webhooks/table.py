@@ -46,23 +46,16 @@ class PreparedDelivery:
     id: str
     """UUID of the delivery, the same on each retry."""
     url: str
-    """Where it goes."""
     headers: Mapping[str, str] = field(repr=False)
-    """Headers of the target."""
     type: str
-    """Its event type."""
     job_id: str
-    """The job or check that it tells of."""
+    """The job or check that it reports."""
     body: bytes | None = field(repr=False)
     """None if it is never sent."""
     copies: int
-    """How often it is sent."""
     state: str
-    """Where it stands in the schedule."""
     created_at: datetime
-    """When the event happened."""
     due_at: datetime | None
-    """When the first attempt is due."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,13 +65,9 @@ class DueDelivery:
     seq: int
     """Its number, in the order of events."""
     headers: Mapping[str, str] = field(repr=False)
-    """Headers of the target."""
     body: bytes = field(repr=False)
-    """The exact bytes."""
     copies: int
-    """How often it is sent."""
     state: State
-    """The attempt that is due."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,17 +79,13 @@ class DeliveryRecord:
     id: str
     """The `webhookId` of its body."""
     url: str
-    """Where it goes."""
     type: str
-    """Its event type."""
     job_id: str
-    """The job or check that it tells of."""
     state: str
     """The next attempt, `delivered` or `failed`; `lost` and `skipped` were never sent."""
     attempts: list[dict[str, Any]]
     """Each with `at`, `status` (null without an answer), `answer` and `seconds`."""
     created_at: datetime
-    """When the event happened."""
     next_attempt_at: datetime | None
     """When the next attempt is due; None if there is none."""
 
@@ -156,7 +141,7 @@ def record(
     now: datetime,
     schedule: SenderSchedule,
 ) -> None:
-    """Note an attempt, and move the delivery on. In an end state it needs its body no more."""
+    """Note an attempt, and move the delivery to its next state. In an end state its body is dropped."""
     state = after(one.state, response)
     pause = pause_before(state, schedule)
     attempts = connection.execute("SELECT attempts FROM webhook_deliveries WHERE seq = ?", (one.seq,)).fetchone()
@@ -189,7 +174,7 @@ def skip(connection: sqlite3.Connection, one: DueDelivery) -> None:
 def shorten_waits(connection: sqlite3.Connection, now: datetime, schedule: SenderSchedule) -> list[str]:
     """Return the addresses that deliveries wait for.
 
-    None waits longer from now on than its pause is: the clock may have been ahead when the state was written.
+    No delivery waits longer than its pause from now on: the clock may have been ahead when the state was written.
     """
     for state in State:
         longest = now + (pause_before(state, schedule) or timedelta(0))
@@ -226,12 +211,7 @@ def attempt_of(at: datetime, *, status: int | None, answer: str, seconds: float)
 
 def _record_of(row: sqlite3.Row) -> DeliveryRecord:
     return DeliveryRecord(
-        seq=row["seq"],
-        id=row["id"],
-        url=row["url"],
-        type=row["type"],
-        job_id=row["job_id"],
-        state=row["state"],
+        **{name: row[name] for name in ("seq", "id", "url", "type", "job_id", "state")},
         attempts=json.loads(row["attempts"]),
         created_at=from_micros(row["created_at"]),
         next_attempt_at=None if row["due_at"] is None else from_micros(row["due_at"]),

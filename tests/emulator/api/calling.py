@@ -8,10 +8,10 @@ from typing import Any
 import httpx
 
 from receiver.core.clock import VirtualClock
+from receiver.emulator.api.account import AccountOperations
 from receiver.emulator.api.calls import Answer, ApiCall, ApiOperation
-from receiver.emulator.app import Emulator
+from receiver.emulator.app import Emulator, EmulatorParts
 from receiver.emulator.options import EmulatorOptions
-from receiver.emulator.parts import EmulatorBase, EmulatorParts
 from tests.doubles import NOON
 
 BASE = "http://127.0.0.1:3002"
@@ -24,17 +24,12 @@ class Echo:
 
     answer: Callable[[ApiCall], Answer] = lambda call: Answer({"success": True, "body": call.body})
     calls: list[ApiCall] = field(default_factory=list)
-    resets: int = 0
 
     async def handle(self, call: ApiCall) -> Answer:
         self.calls.append(call)
         return self.answer(call)
 
-    async def reset(self) -> None:
-        self.resets += 1
-
-    @asynccontextmanager
-    async def open(self, base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
+    def operations(self, parts: EmulatorParts) -> list[ApiOperation]:
         paths: Mapping[str, tuple[str, str]] = {
             "/echo": ("POST", "account"),
             "/echo/{id}": ("GET", "crawlStatus"),
@@ -62,14 +57,16 @@ class Echo:
         ]
         operations.append(ApiOperation("PATCH", "/v2/echo/{id}", self.handle, "crawlStatus"))
         operations.append(ApiOperation("DELETE", "/v2/echo/{id}", self.handle, "crawlStatus"))
-        yield EmulatorParts(operations=operations, reset=self.reset)
+        account = AccountOperations(parts.ledger, parts.jobs, parts.clock, max_concurrency=10)
+        return [*account.operations(), *operations]
 
 
 @dataclass
 class EchoWorld:
-    """An emulator, a client of it, and its operations."""
+    """An emulator, its parts, a client of it, and its operations."""
 
     emulator: Emulator
+    parts: EmulatorParts
     client: httpx.AsyncClient
     echo: Echo
     clock: VirtualClock
@@ -89,7 +86,7 @@ async def echo_world(
     options: EmulatorOptions | None = None, *, client_host: str = "127.0.0.1", base: str = BASE
 ) -> AsyncIterator[EchoWorld]:
     echo, clock = Echo(), VirtualClock(NOON)
-    emulator = Emulator(options or EmulatorOptions(seed=1), clock=clock, parts=(echo.open,))
+    emulator = Emulator(options or EmulatorOptions(seed=1), clock=clock, operations=echo.operations)
     transport = httpx.ASGITransport(emulator, client=(client_host, 5000))
-    async with emulator.lifespan(), httpx.AsyncClient(transport=transport, base_url=base) as client:
-        yield EchoWorld(emulator, client, echo, clock)
+    async with emulator.lifespan() as parts, httpx.AsyncClient(transport=transport, base_url=base) as client:
+        yield EchoWorld(emulator, parts, client, echo, clock)

@@ -9,9 +9,10 @@ import httpx
 from receiver.core.clock import VirtualClock
 from receiver.emulator.account.account import TeamQueue
 from receiver.emulator.account.keys import team_of_key
-from receiver.emulator.app import Emulator
+from receiver.emulator.api.account import AccountOperations
+from receiver.emulator.api.calls import ApiOperation
+from receiver.emulator.app import Emulator, EmulatorParts
 from receiver.emulator.options import EmulatorOptions
-from receiver.emulator.parts import EmulatorBase, EmulatorParts
 from tests.doubles import NOON
 from tests.emulator.api.calling import BASE, KEY
 
@@ -26,28 +27,24 @@ class BusyQueue:
 
 
 @asynccontextmanager
-async def account() -> AsyncIterator[tuple[httpx.AsyncClient, EmulatorBase, VirtualClock]]:
-    bases: list[EmulatorBase] = []
-
-    @asynccontextmanager
-    async def busy(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
-        bases.append(base)
-        yield EmulatorParts(queues=BusyQueue())
+async def account() -> AsyncIterator[tuple[httpx.AsyncClient, EmulatorParts, VirtualClock]]:
+    def operations(parts: EmulatorParts) -> list[ApiOperation]:
+        return AccountOperations(parts.ledger, BusyQueue(), parts.clock, max_concurrency=7).operations()
 
     clock = VirtualClock(NOON)
-    emulator = Emulator(EmulatorOptions(credits=1000, max_concurrency=7), clock=clock, parts=(busy,))
+    emulator = Emulator(EmulatorOptions(credits=1000), clock=clock, operations=operations)
     transport = httpx.ASGITransport(emulator)
     async with (
-        emulator.lifespan(),
+        emulator.lifespan() as parts,
         httpx.AsyncClient(transport=transport, base_url=BASE, headers=KEY) as client,
     ):
-        yield client, bases[0], clock
+        yield client, parts, clock
 
 
 async def test_credits_and_tokens_of_version_2() -> None:
     """A token is a fifteenth of a credit; the period is the month."""
-    async with account() as (client, base, _):
-        await base.ledger.charge(TEAM, 100)
+    async with account() as (client, parts, _):
+        await parts.ledger.charge(TEAM, 100)
         credits_ = (await client.get("/v2/team/credit-usage")).json()
         tokens = (await client.get("/v2/team/token-usage")).json()
 
@@ -74,10 +71,10 @@ async def test_credits_of_version_1_are_in_snake_case() -> None:
 
 async def test_the_history_has_a_period_for_each_month() -> None:
     """With the key only if that is asked for, and never the key itself."""
-    async with account() as (client, base, clock):
-        await base.ledger.charge(TEAM, 5)
+    async with account() as (client, parts, clock):
+        await parts.ledger.charge(TEAM, 5)
         clock.advance(timedelta(days=150))
-        await base.ledger.charge(TEAM, 7)
+        await parts.ledger.charge(TEAM, 7)
         plain = (await client.get("/v2/team/credit-usage/historical")).json()
         by_key = (await client.get("/v2/team/token-usage/historical?byApiKey=true")).json()
 

@@ -10,7 +10,7 @@ import pytest
 
 from receiver.core.clock import Clock
 from receiver.emulator.app import Emulator
-from receiver.emulator.browser.chromium import find_browser
+from receiver.emulator.browser.executable import find_browser
 from receiver.emulator.options import EmulatorOptions
 from tests.doubles import LONG
 

@@ -15,7 +15,7 @@ import pytest
 import pytest_asyncio
 
 from receiver.emulator.browser import guard
-from receiver.emulator.browser.chromium import find_browser
+from receiver.emulator.browser.executable import find_browser
 from receiver.emulator.options import EmulatorOptions
 from tests.doubles import eventually
 from tests.emulator.browser.app_site import APP, RenderedSite, rendered_site, with_browser

@@ -9,7 +9,7 @@ from firecrawl import AsyncFirecrawl, Firecrawl
 from firecrawl.v1.client import AsyncV1CrawlWatcher, AsyncV1FirecrawlApp
 
 from receiver.emulator.account.keys import ApiKeys
-from receiver.emulator.admin.faults import InjectedFaults, JobFault
+from receiver.emulator.api.faults import InjectedFaults, JobFault
 from receiver.emulator.jobs.records import EmulatedJobState
 from receiver.emulator.wire.jobs import BatchPlan, CrawlPlan
 from receiver.events import parse_event

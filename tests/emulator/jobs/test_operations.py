@@ -10,7 +10,8 @@ from firecrawl.v1.client import V1CrawlStatusResponse
 from firecrawl.v2.methods.crawl import _parse_crawl_status_response
 from firecrawl.v2.types import ActiveCrawlsResponse, CrawlJob
 
-from receiver.emulator.api.calls import Answer, CallRefused
+from receiver.emulator.api.calls import Answer
+from receiver.emulator.failures import CallRefused
 from receiver.emulator.jobs import table
 from receiver.service.responses.jobs import JobErrors, JobStatus
 from tests.doubles import eventually

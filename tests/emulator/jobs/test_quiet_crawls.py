@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from receiver.emulator.failures import ScrapeFailed
-from receiver.emulator.jobs.quiet_crawl import QuietCrawler
-from receiver.emulator.jobs.sites import SiteRules
+from receiver.emulator.monitors.site_crawls import QuietCrawler
 from receiver.emulator.wire.jobs import CrawlPlan
 from tests.doubles import soon, turns
 from tests.emulator.world import SITE, TEAM, MadePage, MadeRules, World, open_world, site
@@ -48,14 +47,8 @@ class Walk:
 async def walk(
     pages: dict[str, MadePage], rules: MadeRules | None = None, state: Path | None = None
 ) -> AsyncIterator[Walk]:
-    made = rules or MadeRules()
-
-    async def open_site(plan: CrawlPlan) -> SiteRules:
-        return made
-
-    async with open_world(pages, rules=made, state=state) as world:
-        crawler = QuietCrawler(world.database, world.scraper, open_site, clock=world.clock, activity=world.activity)
-        yield Walk(world, crawler)
+    async with open_world(pages, rules=rules, state=state) as world:
+        yield Walk(world, QuietCrawler(world.context))
 
 
 async def test_pages_come_in_the_order_in_which_they_are_found() -> None:
@@ -144,9 +137,9 @@ async def test_a_crawl_that_is_forgotten_leaves_nothing() -> None:
         await one.world.database.run(lambda connection: one.crawler.forget(connection, CRAWL))
         left = await one.world.database.run(count_rows)
 
-    assert left == [0, 0, 0, 0]
+    assert left == [0, 0, 0]
 
 
 def count_rows(connection: sqlite3.Connection) -> list[int]:
-    tables = ("site_crawls", "site_crawl_pages", "site_crawl_keys", "crawl_origins")
+    tables = ("jobs", "job_pages", "job_keys")
     return [connection.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in tables]

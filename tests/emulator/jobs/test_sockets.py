@@ -15,8 +15,8 @@ from firecrawl.v1.client import AsyncV1CrawlWatcher, AsyncV1FirecrawlApp
 from starlette.types import Message, Receive, Scope, Send
 
 from receiver.emulator.account.keys import ApiKeys
-from receiver.emulator.api.calls import CallRefused
-from receiver.emulator.api.sockets import JobSockets
+from receiver.emulator.api.jobs import JobSockets
+from receiver.emulator.failures import CallRefused
 from receiver.emulator.json_text import to_json
 from receiver.emulator.wire.jobs import BatchPlan, CrawlPlan
 from tests.doubles import event_of, eventually, soon

@@ -9,14 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from receiver.core.clock import VirtualClock
-from receiver.emulator.activity import Activity
 from receiver.emulator.api.calls import Answer, ApiCall
 from receiver.emulator.api.monitors import MonitorOperations
+from receiver.emulator.clock import Activity
 from receiver.emulator.extraction.model import LanguageModel
 from receiver.emulator.failures import ScrapeFailed
 from receiver.emulator.ids import IdSource
 from receiver.emulator.monitors import table
-from receiver.emulator.monitors.ports import SitePage
+from receiver.emulator.monitors.checks import CheckContext
+from receiver.emulator.monitors.findings import ChangeJudge, SitePage
 from receiver.emulator.monitors.service import Monitors
 from receiver.emulator.wire.jobs import CrawlPlan
 from receiver.emulator.working.processes import HeavyWork
@@ -135,7 +136,7 @@ async def studio(
 ) -> AsyncIterator[Studio]:
     async with scene(file, clock=clock, model=model, work=work, schemas=(table.SCHEMA,)) as one:
         mailbox, purse, site, activity = Mailbox(), Purse(), MadeSite(one), Activity()
-        made = Monitors(
+        context = CheckContext(
             database=one.database,
             scraper=one.scraper,
             work=one.work,
@@ -144,11 +145,10 @@ async def studio(
             clock=one.clock,
             ids=IdSource(one.clock, 2),
             sites=site,
-            extractor=one.scraper.extractor,
+            judge=ChangeJudge(one.scraper.extractor),
             activity=activity,
-            **options,
         )
-        async with made as monitors:
+        async with Monitors(context, **options) as monitors:
             yield Studio(
                 one, monitors, MonitorOperations(monitors), one.web, one.clock, mailbox, purse, site, activity
             )

@@ -353,7 +353,7 @@ async def test_a_crash_fails_the_check_and_nothing_else(caplog: pytest.LogCaptur
         again = await one.check(await one.create())
 
     assert (check["status"], again["status"]) == ("failed", "completed")
-    assert [event_of(record) for record in caplog.records] == ["monitor_check_crashed"]
+    assert [event_of(record) for record in caplog.records] == ["job_crashed"]
 
 
 async def test_pages_are_scraped_ahead_and_recorded_in_their_order() -> None:

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from receiver.core.cron import last_runs, next_run
-from receiver.emulator.monitors.records import LONGEST_JITTER, interval_of, jitter_of
+from receiver.emulator.monitors.service import LONGEST_JITTER, interval_of, jitter_of
 
 BERLIN, LONDON, LORD_HOWE, HAVANA, APIA = (
     "Europe/Berlin",

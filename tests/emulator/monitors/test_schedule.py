@@ -67,7 +67,7 @@ async def test_a_clock_that_is_set_over_too_many_runs_brings_the_last_of_them(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, jitter: bool
 ) -> None:
     """The log tells from when on."""
-    monkeypatch.setattr("receiver.emulator.monitors.scheduler.MAX_RUNS", 5)
+    monkeypatch.setattr("receiver.emulator.monitors.service.MAX_RUNS", 5)
     async with studio(jitter=jitter) as one:
         one.web.show("a")
         monitor = await one.create()
@@ -89,7 +89,7 @@ async def test_a_clock_that_is_moved_step_by_step_over_too_many_runs_brings_the_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As the admin API moves it: the runs before them cost nothing."""
-    monkeypatch.setattr("receiver.emulator.monitors.scheduler.MAX_RUNS", 5)
+    monkeypatch.setattr("receiver.emulator.monitors.service.MAX_RUNS", 5)
     clock = EmulatorClock(VirtualClock())
     async with studio(clock=clock, horizon=clock.horizon) as one:  # type: ignore[arg-type]
         one.web.show("a")

@@ -8,13 +8,14 @@ from typing import Any
 import httpx
 
 from receiver.core.clock import VirtualClock
-from receiver.emulator.activity import Activity
+from receiver.emulator.clock import Activity
 from receiver.emulator.contracts import WebhookTarget
 from receiver.emulator.failures import ScrapeFailed
 from receiver.emulator.ids import IdSource
-from receiver.emulator.research import engine as tables
-from receiver.emulator.research.engine import ResearchEngine
-from receiver.emulator.research.records import ResearchContext, ResearchRecord
+from receiver.emulator.jobs import table as job_tables
+from receiver.emulator.research import table as tables
+from receiver.emulator.research.engine import ResearchContext, ResearchEngine
+from receiver.emulator.research.table import ResearchRecord
 from receiver.emulator.scrapes import Json, ScrapedPage, ScrapePlan
 from receiver.emulator.state.database import StateDatabase
 from receiver.emulator.webhooks import table
@@ -93,7 +94,9 @@ async def over(pages: Pages, *, searches: bool = True) -> AsyncIterator[Research
     """Open extractions and agents over pages."""
     clock, activity, endpoint, account = VirtualClock(), Activity(), MadeEndpoint(), MadeAccount()
     async with AsyncExitStack() as stack:
-        database = await stack.enter_async_context(StateDatabase(None, (tables.SCHEMA, table.SCHEMA)))
+        database = await stack.enter_async_context(
+            StateDatabase(None, (job_tables.SCHEMA, tables.SCHEMA, table.SCHEMA))
+        )
         ids = IdSource(clock, 1)
         transport = httpx.MockTransport(endpoint)
         outbox = await stack.enter_async_context(
@@ -104,15 +107,16 @@ async def over(pages: Pages, *, searches: bool = True) -> AsyncIterator[Research
         context = ResearchContext(
             database=database,
             scraper=pages,
-            outbox=outbox,
+            events=outbox,
             account=account,
             clock=clock,
             ids=ids,
+            activity=activity,
             list_site=pages.list_site,
             search=pages.search if searches else None,
             width=2,
         )
-        engine = await stack.enter_async_context(ResearchEngine(context, activity))
+        engine = await stack.enter_async_context(ResearchEngine(context))
         yield Research(engine, activity, endpoint, account)
 
 

@@ -19,7 +19,7 @@ OTHER_HOOK = "http://127.0.0.1:8/other"
 
 async def put(world: World, count: int = 1, *, target: WebhookTarget | None = None, start: int = 0) -> None:
     for number in range(start, start + count):
-        await world.outbox.put(target or WebhookTarget(HOOK), "crawl.page", "job-1", data=[{"number": number}])
+        await world.put(target or WebhookTarget(HOOK), "crawl.page", "job-1", data=[{"number": number}])
 
 
 def numbers(world: World) -> list[int]:
@@ -315,7 +315,7 @@ async def test_deliveries_are_listed_newest_first_by_pages_and_jobs() -> None:
     """The journal asks for them like this."""
     async with open_world() as world:
         await put(world, 5)
-        await world.outbox.put(WebhookTarget(HOOK), "crawl.completed", "job-2")
+        await world.put(WebhookTarget(HOOK), "crawl.completed", "job-2")
         await world.quiet()
 
         newest, second = await world.outbox.deliveries(limit=2)

@@ -4,7 +4,7 @@ import httpx
 import pytest
 
 from receiver.core.clock import VirtualClock
-from receiver.emulator.activity import Activity
+from receiver.emulator.clock import Activity
 from receiver.emulator.contracts import WebhookTarget
 from receiver.emulator.fetching.network import NetworkZone, Resolve
 from receiver.emulator.fetching.refusals import HostNotAllowed
@@ -14,6 +14,7 @@ from receiver.emulator.webhooks import table
 from receiver.emulator.webhooks.outbox import Outbox, PublicTransport
 from tests.doubles import soon
 from tests.emulator.fetching.raw_server import answer, raw_server
+from tests.emulator.world import put
 
 
 def resolving(*addresses: str) -> Resolve:
@@ -39,7 +40,7 @@ async def test_a_name_that_leads_inside_is_skipped(address: str) -> None:
             resolve=resolving(address),
         ) as outbox,
     ):
-        await outbox.put(WebhookTarget("https://hooks.example.com/in"), "crawl.page", "job-1")
+        await put(outbox, state, WebhookTarget("https://hooks.example.com/in"), "crawl.page", "job-1")
         await soon(activity.over())
         [one] = await outbox.deliveries()
 
@@ -55,7 +56,7 @@ async def test_a_name_without_addresses_comes_again() -> None:
             state, clock=clock, ids=IdSource(clock, 1), to_private=False, activity=activity, resolve=resolving()
         ) as outbox,
     ):
-        await outbox.put(WebhookTarget("https://hooks.example.com/in"), "crawl.page", "job-1")
+        await put(outbox, state, WebhookTarget("https://hooks.example.com/in"), "crawl.page", "job-1")
         await soon(activity.over())
         [one] = await outbox.deliveries()
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from receiver.emulator.contracts import WebhookTarget
 from receiver.emulator.failures import CallRefused
-from receiver.emulator.research.records import plan_from_json, plan_to_json
+from receiver.emulator.jobs.records import kind_of, plan_from_json, plan_to_json
 from receiver.emulator.wire.bodies import RequestPolicy
 from receiver.emulator.wire.research import ResearchPlan, is_wildcard, read_agent, read_extract, wildcard_root
 
@@ -71,7 +71,7 @@ def test_every_field_of_an_extraction_is_read() -> None:
     assert (plan.scrape.timeout, plan.scrape.headers) == (90_000, {"X-A": "b"})
     assert plan.scrape.threat_protection == {"blockedTlds": ["zip"]}
     assert plan.without_effect == ("agent",)
-    assert plan_from_json(plan_to_json(plan)) == plan
+    assert plan_from_json(kind_of(plan), plan_to_json(plan)) == plan
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_every_field_of_an_agent_is_read() -> None:
     assert plan.without_effect == ("effort", "mode")
     assert not plan.scrape.only_main_content
     assert (plan.scrape.country, plan.scrape.zero_data_retention) == ("DE", True)
-    assert plan_from_json(plan_to_json(plan)) == plan
+    assert plan_from_json(kind_of(plan), plan_to_json(plan)) == plan
     assert read_agent({"prompt": "x"}).max_credits == 2_500
 
 
@@ -146,4 +146,4 @@ def test_any_body_is_a_plan_or_the_services_400(body: dict[str, Any], version: V
         except CallRefused as exc:
             assert (exc.status, exc.code) == (400, "BAD_REQUEST")  # noqa: PT017 - one of two right ends
         else:
-            assert plan_from_json(plan_to_json(plan)) == plan
+            assert plan_from_json(kind_of(plan), plan_to_json(plan)) == plan

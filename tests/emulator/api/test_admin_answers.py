@@ -2,7 +2,7 @@
 
 import pytest
 
-from receiver.emulator.admin.operations import MANUAL
+from receiver.emulator.api.admin import MANUAL
 from tests.emulator.answering import HOOK, ORIGIN, CheckedService, Json, checked_service, hold
 from tests.emulator.api.calling import echo_world
 from tests.emulator.schemas import ADMIN, ERROR

@@ -3,7 +3,7 @@
 import json
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from itertools import takewhile
 from typing import Any
@@ -32,17 +32,15 @@ class JournalEntry:
     at: datetime
     """When it came, on the emulator's clock."""
     method: str
-    """The HTTP method."""
     path: str
     """The path, with the query."""
     status: int
-    """The HTTP status of the answer."""
     team: str | None
-    """Id of the team; None if no key passed."""
+    """None if no key passed."""
     body: str
     """The JSON body, without the values of headers, cut if it is long; empty without one."""
     error: str | None
-    """The text of the answer, if it was an error; a text that says nothing has the first detail with it."""
+    """The text of the answer, if it was an error; a text that says nothing is followed by the first detail."""
     code: str | None
     """The code of the answer, if it was an error that has one."""
     seconds: float
@@ -51,20 +49,8 @@ class JournalEntry:
     """Whether the answer is a fault that was asked for."""
 
     def as_json(self) -> Json:
-        """Return the entry as the admin API gives it."""
-        return {
-            "seq": self.seq,
-            "at": wire_time(self.at),
-            "method": self.method,
-            "path": self.path,
-            "status": self.status,
-            "team": self.team,
-            "body": self.body,
-            "error": self.error,
-            "code": self.code,
-            "seconds": round(self.seconds, 3),
-            "faked": self.faked,
-        }
+        """Return the entry as the admin API lists it."""
+        return asdict(self) | {"at": wire_time(self.at), "seconds": round(self.seconds, 3)}
 
 
 class Journal:

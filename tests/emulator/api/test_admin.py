@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from receiver.emulator.account.keys import team_of_key
-from receiver.emulator.admin.faults import CallFault, InjectedFaults, WebhookFault
-from receiver.emulator.admin.journal import MAX_SHOWN_BODY, Journal
+from receiver.emulator.api.faults import CallFault, InjectedFaults, WebhookFault
+from receiver.emulator.api.journal import MAX_SHOWN_BODY, Journal
 from receiver.emulator.contracts import JobFailure
+from receiver.emulator.failures import CallRefused
 from receiver.emulator.options import EmulatorOptions
 from receiver.emulator.webhooks.outbox import AS_USUAL, Treatment
 from tests.cases import for_each
@@ -310,6 +311,7 @@ async def test_credits_can_be_set_by_key_by_team_or_for_all() -> None:
 async def test_a_reset_forgets_everything() -> None:
     """Tables, parts, faults, windows, the journal, and credits that were set."""
     async with echo_world(EmulatorOptions(plan="free")) as world:
+        reference, _ = world.parts.uploads.announce("team-1", "a.pdf", "")
         header = {"X-Idempotency-Key": "019f2c10-0000-7000-8000-000000000001"}
         for _ in range(2):
             await world.post("/v2/crawl", {}, headers=header)
@@ -319,8 +321,10 @@ async def test_a_reset_forgets_everything() -> None:
         assert (await world.client.get("/_emulator/journal")).json()["requests"] == []
         assert (await world.post("/v2/crawl", {}, headers=header)).status_code == 200
         usage = (await world.get("/v2/team/credit-usage")).json()["data"]
+        with pytest.raises(CallRefused):
+            world.parts.uploads.put(reference, b"%PDF")
 
-    assert (usage["remainingCredits"], usage["planCredits"], world.echo.resets) == (100_000, 100_000, 1)
+    assert (usage["remainingCredits"], usage["planCredits"]) == (100_000, 100_000)
 
 
 async def test_deliveries_are_listed() -> None:
