@@ -1,29 +1,39 @@
-"""Tests of the limits that our protocol adds to uvicorn's, with a transport that records calls."""
+"""Tests of the protocol and its limits, with a transport that records calls."""
 
 import asyncio
 import json
 from typing import Any
 
 import pytest
+from starlette.types import ASGIApp
 from uvicorn import Config
 from uvicorn.server import ServerState
 
 from receiver.signals import delivery_refused
-from receiver.web.protocol import MAX_HEADERS, MAX_UNFRAMED_BYTES, BoundedProtocol
+from receiver.web.protocol import MAX_HEADERS, MAX_UNFRAMED_BYTES, Connections, HttpProtocol
 from tests.doubles import LONG, eventually, soon, turns, watching
 from tests.web.transports import Notes
 
 HEAD = b"POST /webhooks HTTP/1.1\r\nHost: h\r\n"
 
 
+class Site:
+    """A server, as far as its connections share it."""
+
+    def __init__(self, *, read_seconds: float = LONG, most: int = 100) -> None:
+        self.state = ServerState()
+        shared = Connections(read_seconds=read_seconds, most=most)
+        self.protocol = type("SiteProtocol", (HttpProtocol,), {"shared": shared})
+
+
 class Connection:
     """A protocol with its transport, and an app that answers with the length of the body."""
 
-    def __init__(self, read_seconds: float = LONG, *, server: ServerState | None = None, most: int = 100) -> None:
-        config = Config(self._app, interface="asgi3", lifespan="off", ws="none", log_config=None, access_log=False)
-        self.protocol = BoundedProtocol(config, server or ServerState(), {})
-        self.protocol.most_connections = most
-        self.protocol.read_seconds = read_seconds
+    def __init__(self, site: Site | None = None, *, app: ASGIApp | None = None) -> None:
+        site = site or Site()
+        config = Config(app or self._app, interface="asgi3", ws="none", log_config=None)
+        config.load()
+        self.protocol = site.protocol(config=config, server_state=site.state, app_state={})
         self.requests: list[tuple[list[tuple[bytes, bytes]], bytes]] = []
         self.transport = Notes()
         self.protocol.connection_made(self.transport)
@@ -148,7 +158,7 @@ async def test_endless_headers_close_the_connection(pieces: list[bytes]) -> None
 )
 async def test_an_incomplete_request_closes_the_connection(pieces: list[bytes]) -> None:
     """This happens shortly after the endpoint's own time-out. A slow piece does not restart the time."""
-    connection = Connection(read_seconds=-1)  # with the margin that is now
+    connection = Connection(Site(read_seconds=-1))  # with the margin that is now
     await connection.feed(*pieces)
 
     await soon(connection.transport.aborted.wait())
@@ -157,7 +167,7 @@ async def test_an_incomplete_request_closes_the_connection(pieces: list[bytes]) 
 
 async def test_an_idle_connection_has_only_the_server_s_own_time_limit() -> None:
     """No request is incomplete between two requests."""
-    connection = Connection(read_seconds=-1)
+    connection = Connection(Site(read_seconds=-1))
     await connection.feed(HEAD + b"Content-Length: 0\r\n\r\n")
     await eventually(lambda: answers(connection) == 1)
     await turns(200)
@@ -178,7 +188,7 @@ async def test_a_lost_connection_stops_its_timer() -> None:
 
 async def test_a_request_above_the_limit_is_answered_503() -> None:
     """The answer is our own, with Retry-After; uvicorn's own answer does not have it."""
-    connection = Connection(most=0)
+    connection = Connection(Site(most=0))
     await connection.feed(HEAD + b"Content-Length: 3\r\n\r\nabc")
     await eventually(lambda: connection.transport.closed)
     head, _, body = connection.transport.written.partition(b"\r\n\r\n")
@@ -194,7 +204,7 @@ async def test_a_request_above_the_limit_is_answered_503() -> None:
 @pytest.mark.parametrize(("method", "told"), [(b"POST", [(503, "connections")]), (b"GET", [])])
 async def test_a_delivery_above_the_limit_is_reported(method: bytes, told: list[tuple[int, str]]) -> None:
     """Subscribers are notified of refused deliveries. A GET is not a delivery."""
-    connection = Connection(most=0)
+    connection = Connection(Site(most=0))
     with watching(delivery_refused) as records:
         await connection.feed(HEAD.replace(b"POST", method) + b"Content-Length: 0\r\n\r\n")
         await eventually(lambda: connection.transport.closed)
@@ -205,7 +215,7 @@ async def test_a_delivery_above_the_limit_is_reported(method: bytes, told: list[
 
 async def test_requests_are_accepted_again_below_the_limit() -> None:
     """The limit counts this request too."""
-    connection = Connection(most=1)
+    connection = Connection(Site(most=1))
     await connection.feed(HEAD + b"Content-Length: 0\r\n\r\n")
     await eventually(lambda: answers(connection) == 1)
 
@@ -215,8 +225,8 @@ async def test_requests_are_accepted_again_below_the_limit() -> None:
 
 async def test_the_longest_idle_connection_is_closed_for_a_new_one() -> None:
     """It may have sent a request before or not. A connection with a request in progress stays."""
-    server = ServerState()
-    half, silent, *served = (Connection(server=server, most=4) for _ in range(4))
+    site = Site(most=4)
+    half, silent, *served = (Connection(site) for _ in range(4))
     await half.feed(HEAD)
     for connection in served:
         await connection.feed(HEAD + b"Content-Length: 0\r\n\r\n")
@@ -224,7 +234,7 @@ async def test_the_longest_idle_connection_is_closed_for_a_new_one() -> None:
 
     order = [silent, served[1], served[0]]
     for number, closed in enumerate(order, start=1):
-        later = Connection(server=server, most=4)
+        later = Connection(site)
         assert [one.transport.closed for one in order] == [True] * number + [False] * (3 - number)
         await later.feed(HEAD)  # it is busy from now on
         closed.end()
@@ -234,10 +244,10 @@ async def test_the_longest_idle_connection_is_closed_for_a_new_one() -> None:
 
 async def test_a_connection_above_the_limit_is_not_closed_before_its_request() -> None:
     """If no other connection is idle, the request is answered 503."""
-    server = ServerState()
-    busy = Connection(server=server, most=1)
+    site = Site(most=1)
+    busy = Connection(site)
     await busy.feed(HEAD)
-    late = Connection(server=server, most=1)
+    late = Connection(site)
     assert not late.transport.is_closing()
 
     await late.feed(HEAD + b"Content-Length: 0\r\n\r\n")
@@ -270,7 +280,7 @@ async def test_an_answer_before_the_end_of_the_body_can_be_read() -> None:
 
     Until then it discards the rest of the body. Otherwise the client would get a reset and no answer.
     """
-    connection = Connection(most=0)
+    connection = Connection(Site(most=0))
     await connection.feed(HEAD + b"Content-Length: 1000000\r\n\r\n", *[b"x" * 1_000] * 100)
 
     assert connection.transport.written.startswith(b"HTTP/1.1 503 ")
@@ -285,7 +295,7 @@ async def test_a_body_without_enough_memory_is_answered_503(monkeypatch: pytest.
     def no_memory(*_: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr(BoundedProtocol, "on_body", no_memory)
+    monkeypatch.setattr(HttpProtocol, "on_body", no_memory)
     connection = Connection()
     await connection.feed(HEAD + b"Content-Length: 1000\r\n\r\n", b"x" * 500)
 
@@ -301,7 +311,7 @@ async def test_an_answer_to_a_client_that_has_reset_the_connection_is_dropped() 
     asyncio.get_running_loop().set_exception_handler(lambda _, context: errors.append(context))
     connection = Connection()
 
-    connection.protocol.transport.write(b"answer")
+    connection.protocol.write(b"answer")
     connection.transport.abort()
     await turns()
 
@@ -310,7 +320,7 @@ async def test_an_answer_to_a_client_that_has_reset_the_connection_is_dropped() 
 
 async def test_a_connection_closes_at_once_after_a_complete_body() -> None:
     """No bytes of the request can still arrive."""
-    connection = Connection(most=0)
+    connection = Connection(Site(most=0))
     await connection.feed(HEAD + b"Content-Length: 3\r\n\r\nabc")
 
     assert connection.transport.closed
