@@ -462,6 +462,7 @@ class HttpProtocol(asyncio.Protocol):
             return
         if self._pipeline:
             following = self._pipeline.popleft()
+            self.resume_reading()
             if isinstance(following, Reply):
                 self.finish(following)
             else:

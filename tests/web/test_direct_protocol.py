@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import re
+import weakref
 from collections.abc import Sequence
 from datetime import timedelta
 
@@ -19,7 +20,7 @@ from receiver.stores.memory import MemoryStore
 from receiver.web.health import Liveness
 from receiver.web.intake import Authenticator, Intake
 from receiver.web.paths import EndpointPaths
-from receiver.web.protocol import MAX_HEADERS, MAX_UNFRAMED_BYTES, Connections, HttpProtocol
+from receiver.web.protocol import MAX_HEADERS, MAX_UNFRAMED_BYTES, AsgiRequest, Connections, HttpProtocol
 from receiver.web.reception import Reception, WebhookEndpoint
 from tests.doubles import LONG, NOON, SECRET, SlowLog, body_of, eventually, turns
 from tests.web.transports import Notes
@@ -402,6 +403,56 @@ async def test_a_request_leaves_nothing_for_the_garbage_collector() -> None:
 
     assert line.statuses == [200] * 20 + [401] * 20
     assert [one for one in receptions if one._receptions.intake is line.intake] == []
+    line.lose()
+
+
+ENDS: dict[str, Sequence[bytes]] = {
+    "no request": [],
+    "a normal close": [POST],
+    "a refused request": [head(BODY, b"X: " + b"x" * MAX_UNFRAMED_BYTES) + BODY],
+    "a wrong chunk": [head(framing=CHUNKED) + b"3\r\nabc\r\n", b"zz\r\n"],
+    "no HTTP behind a request": [POST + b"\x16\x03\x01"],
+    "an early answer": [UNSIGNED + b"a"],
+    "half a body": [head() + BODY[:-5]],
+    "half a head": [head()[:-5]],
+    "half an offer": [head(BODY, *OFFER) + BODY[:-5]],
+    "many requests": [POST + HEALTH + other(2) + HEALTH + other(3)[:-5]],
+}
+
+
+@pytest.mark.parametrize("times_out", [False, True])
+@pytest.mark.parametrize("direct", [True, False])
+@pytest.mark.parametrize("pieces", ENDS.values(), ids=ENDS)
+async def test_nothing_outlives_its_connection(pieces: Sequence[bytes], direct: bool, times_out: bool) -> None:
+    """The garbage collector would find what refers to itself too late: it counts no bytes of headers."""
+    gc.collect()
+    gc.disable()
+    try:
+        line = Line(MemoryStore(), direct=direct, read_seconds=-1 if times_out else LONG)
+        await line.feed(*pieces)
+        if times_out and not line.protocol.is_between_requests:
+            await eventually(line.transport.is_closing)
+        kept = [weakref.ref(line.protocol), weakref.ref(line.transport)]
+        line.lose()
+        del line.protocol, line.transport
+        await turns()
+        requests = [one for one in gc.get_objects() if isinstance(one, AsgiRequest | Reception)]
+
+        assert ([one() for one in kept], requests) == ([None, None], [])
+    finally:
+        gc.enable()
+
+
+async def test_an_answer_that_waits_for_the_store_is_sent_before_the_end_of_the_connection() -> None:
+    """What follows the request is no HTTP, but the request was."""
+    log = SlowLog()
+    line = Line(log)
+    await line.feed(POST + b"\x16\x03\x01")
+    assert line.statuses == []
+    log.release()
+    await eventually(lambda: line.statuses == [200, 400])
+
+    assert line.transport.half_closed
     line.lose()
 
 
