@@ -240,8 +240,8 @@ class FuzzProof:
             f"{self.slowest_seconds:.1f} s; {len(self._acknowledged):,} deliveries acknowledged, stored once with "
             f"equal bytes and handled once; {len(self._quarantined):,} refused bodies in quarantine; no process "
             f"was restarted; at most {web:.0f} MiB in the web process, {write:.0f} MiB in the writer "
-            f"and {work:.0f} MiB in the worker; the web process grew by {growth(self._web_mib):.0f} MiB between the "
-            "second and the last quarter of the run"
+            f"and {work:.0f} MiB in the worker; the web process grew by {growth(self._web_mib):.0f} MiB between "
+            "the second and the last quarter of the run"
         )
 
 
