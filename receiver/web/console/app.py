@@ -28,11 +28,27 @@ from receiver.web.console.actions import ActionRuns, TooManyActions
 from receiver.web.console.filters import EXAMINED, WrongFilter
 from receiver.web.console.gate import Gate, Sessions
 from receiver.web.console.job_results import JobComparisons
-from receiver.web.console.pages import all_routes
-from receiver.web.console.parts import ConsoleOptions, ConsoleParts
+from receiver.web.console.pages.actions import ActionPages
+from receiver.web.console.pages.deliveries import DeliveryPages, RunAgainPages
+from receiver.web.console.pages.findings import DriftPage, MonitorPages
+from receiver.web.console.pages.handlers import HandlerPages
+from receiver.web.console.pages.help import GuidePages, SettingsPage
+from receiver.web.console.pages.jobs import JobListPages, JobResultPages
+from receiver.web.console.pages.overview import ChangeStream, OverviewPage
+from receiver.web.console.pages.quarantine import QuarantinePages
+from receiver.web.console.pages.sign_in import SignInPages
+from receiver.web.console.pages.simulator import SimulatorPage
+from receiver.web.console.pages.work_items import DeadLetterPage, WorkItemPages
+from receiver.web.console.parts import ConsoleOptions, ConsoleParts, Pages
 from receiver.web.console.rendering import PageRenderer
 from receiver.web.console.reports import BackgroundReport, SlowWork, count_drift, read_activity, read_checks
 from receiver.web.console.store import StoreAccess, StoreChanges
+
+_SUBJECTS: tuple[type[Pages], ...] = (
+    *(OverviewPage, DeliveryPages, RunAgainPages, DeadLetterPage, WorkItemPages, JobResultPages, JobListPages),
+    *(MonitorPages, HandlerPages, QuarantinePages, DriftPage, SimulatorPage, SettingsPage, GuidePages),
+    *(ActionPages, ChangeStream, SignInPages),
+)
 
 
 class ConsoleApp:
@@ -62,7 +78,8 @@ class ConsoleApp:
         )
         with as_file(files("receiver.web.console") / "static") as folder:
             static = StaticFiles(directory=folder)
-        routes: list[BaseRoute] = [*all_routes(self.parts), Mount("/static", static)]
+        routes: list[BaseRoute] = [route for subject in _SUBJECTS for route in subject(self.parts).routes()]
+        routes.append(Mount("/static", static))
         inner = Starlette(
             routes=routes,
             lifespan=self.lifespan,

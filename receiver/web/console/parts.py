@@ -110,6 +110,17 @@ class ConsoleParts:
         return Query({name: values[0] for name, values in form.items()})
 
 
+class Pages:
+    """The pages of one subject."""
+
+    def __init__(self, parts: ConsoleParts) -> None:
+        self._parts = parts
+
+    def routes(self) -> list[Route]:
+        """Return the routes of these pages."""
+        raise NotImplementedError
+
+
 def go_to(request: Request, target: str) -> Response:
     """Return an answer that leads to a page of the console, after an action."""
     return RedirectResponse(scope_root(request.scope) + target, 303)

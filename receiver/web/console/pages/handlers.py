@@ -6,6 +6,7 @@ from dataclasses import replace
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from typing_extensions import override
 
 from receiver.core.activity import HandlerUse, use_of
 from receiver.core.ports.reports import Reports
@@ -17,20 +18,17 @@ from receiver.core.work import HandlerReport, WorkDetail, WorkFilter
 from receiver.errors import UnknownWork
 from receiver.web.console.actions import SWITCHES
 from receiver.web.console.filters import WrongFilter, segment
-from receiver.web.console.parts import ConsoleParts, actor_of, get, go_to, post
+from receiver.web.console.parts import Pages, actor_of, get, go_to, post
 from receiver.web.console.reports import read_activity
 
 _LATEST = 20
 
 
-class HandlerPages:
+class HandlerPages(Pages):
     """Handlers: how each does, and its switch."""
 
-    def __init__(self, parts: ConsoleParts) -> None:
-        self._parts = parts
-
+    @override
     def routes(self) -> list[Route]:
-        """Return the routes of these pages."""
         return [
             get("/handlers", self._listing),
             get("/handlers/{name:console_id}", self._show),
