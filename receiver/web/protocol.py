@@ -125,7 +125,7 @@ class HttpProtocol(asyncio.Protocol):
 
         self.url = b""
         self.headers: list[tuple[bytes, bytes]] = []
-        """Those of the request whose head arrives, or the trailers behind its body."""
+        """Those of the request whose head arrives, or its trailers."""
         self.is_between_requests = True
         """Whether no request has arrived in part."""
         self._offered: list[tuple[bytes, bytes]] | None = None
@@ -140,9 +140,9 @@ class HttpProtocol(asyncio.Protocol):
         self._answering: AsgiRequest | Reception | None = None
         """The request whose answer comes next."""
         self._pipeline: deque[AsgiRequest | Reply] = deque()
-        """What is answered behind it."""
+        """What is answered after it."""
         self.keep_alive = True
-        """Whether the connection stays open behind the last request that has arrived."""
+        """Whether the connection stays open after the last request that has arrived."""
 
         self._parts: list[bytes] = []
         """What is written at the end of this turn of the event loop."""
@@ -226,7 +226,7 @@ class HttpProtocol(asyncio.Protocol):
             self.writable.set()
 
     def shutdown(self) -> None:
-        """Close the connection, if a request waits for its answer behind that answer."""
+        """Close the connection; after the answers to the requests that have arrived, if there are any."""
         if self._answering is None:
             self.close()
         else:
@@ -264,7 +264,7 @@ class HttpProtocol(asyncio.Protocol):
         )
         self._unframed = 0
         if self.is_closing or not self.keep_alive:
-            return  # it comes behind the last request
+            return  # it comes after the last request
         method, version = self._parser.get_method().decode("ascii"), self._parser.get_http_version()
         self.keep_alive = version != "1.0" and self._parser.should_keep_alive()
         refusal = _LARGE_HEAD if is_large else self._refusal(method, version, headers, by_name)
@@ -312,7 +312,7 @@ class HttpProtocol(asyncio.Protocol):
     # Requests
 
     def _feed(self, data: bytes) -> None:
-        """Parse the bytes. Answer what is no HTTP, and a fault of ours."""
+        """Parse the bytes. Refuse what is no HTTP, and answer a fault of ours."""
         try:
             self._parse(data)
         except (httptools.HttpParserError, UnicodeDecodeError):
@@ -398,7 +398,7 @@ class HttpProtocol(asyncio.Protocol):
         task.add_done_callback(self._state.tasks.discard)
 
     def _refuse(self, refusal: Reply) -> None:
-        """Close the connection with this answer, behind those of the requests before."""
+        """Answer this after the requests before, and close the connection."""
         self.keep_alive = False
         if self._answering is None:
             self.finish(refusal)
@@ -434,7 +434,7 @@ class HttpProtocol(asyncio.Protocol):
         self.go_on()
 
     def head(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
-        """Return the head of the next answer. It says whether the connection is closed behind it."""
+        """Return the head of the next answer. It says whether the connection is closed after it."""
         head = [_STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status]
         for name, value in (*self._state.default_headers, *headers):
             head += (name, b": ", value, b"\r\n")
@@ -442,7 +442,7 @@ class HttpProtocol(asyncio.Protocol):
         return b"".join(head)
 
     def end_with_this(self) -> None:
-        """Close the connection behind the next answer."""
+        """Close the connection after the next answer."""
         self.keep_alive = False
         self._pipeline.clear()
 
@@ -453,7 +453,7 @@ class HttpProtocol(asyncio.Protocol):
         self._parts.append(data)
 
     def go_on(self) -> None:
-        """Close the connection behind an answer, answer the next request, or wait for one."""
+        """After an answer: close the connection, answer the next request, or wait for one."""
         if self._receiving is self._answering:
             self._receiving = None
         self._answering = None
@@ -539,20 +539,6 @@ class HttpProtocol(asyncio.Protocol):
 class AsgiRequest:
     """A request that the ASGI app answers. Its body waits here until the app asks for it."""
 
-    __slots__ = (
-        "_body",
-        "_has_body",
-        "_has_more",
-        "_is_chunked",
-        "_is_finished",
-        "_left",
-        "_news",
-        "_protocol",
-        "_scope",
-        "_waits_for_100",
-        "is_started",
-    )
-
     def __init__(self, protocol: HttpProtocol, scope: Scope, *, waits_for_100: bool) -> None:
         self._protocol: HttpProtocol | None = protocol
         """None when the client has gone."""
@@ -566,7 +552,7 @@ class AsgiRequest:
         self._is_finished = False
         self._is_chunked = False
         self._has_body = False
-        """Whether the answer has a body: the app may send one that nobody asked for."""
+        """Whether the answer has a body: an app may send one that must not be there."""
         self._left: int | None = None
         """Bytes of the answer's body that the app has announced and not sent; None without a Content-Length."""
 

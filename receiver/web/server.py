@@ -89,7 +89,7 @@ def make_server(
 
     A POST to a path for which `direct` returns an endpoint goes there and not through ASGI. Without
     `most_connections` the limit follows the number of files that this process may open, and the number of
-    `processes` that share the socket. With `proxy_headers` a proxy on this machine tells where requests come from.
+    `processes` that share the socket. With `proxy_headers` a proxy on this machine says where requests come from.
     """
     part = max(MIN_CONNECTIONS, MAX_CONNECTIONS // processes)
     connections = Connections(

@@ -143,7 +143,7 @@ class ConsoleApp:
         return self._error(request, str(exc), 404)
 
     async def _fault(self, request: Request, exc: Exception) -> Response:
-        return self._error(request, "The console has a fault. Its log tells more.", 500)
+        return self._error(request, "The console has a fault. Its log has the details.", 500)
 
     def _error(self, request: Request, text: str, status: int) -> Response:
         return self.parts.pages.page(request, "error.html", {"text": text, "status": status}, status=status)

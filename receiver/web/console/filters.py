@@ -1,4 +1,4 @@
-"""From the query of a page to the filter of a report, with the same words as the flags of the command line."""
+"""The query and the path of a page: filters, named as the flags of the command line, and ids of any characters."""
 
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
@@ -152,20 +152,18 @@ class Query:
         """
         return self.links(places[PAGE_SIZE - 1] if len(places) > PAGE_SIZE else None, end)
 
-    def links(self, behind: int | None, end: LookEnd | None) -> dict[str, Any]:
-        """Return the same, where the next page begins behind this row, or behind the end of the look."""
+    def links(self, after: int | None, end: LookEnd | None) -> dict[str, Any]:
+        """Return the same for a next page that begins after this row, or after the end of the look."""
         if end is not None:
-            behind = end.place
+            after = end.place
         return {
-            "next": None if behind is None else self.with_values(before=behind),
+            "next": None if after is None else self.with_values(before=after),
             "first": self.with_values(before=None),
             "is_first": self.before() is None,
             "end": end,
         }
 
 
-# FOLDED: Ids in the path of a page. A delivery's id is the sender's, so it may hold slashes, dots and anything
-# else.
 _PLAIN = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.:-]*")
 _MARK = "~"
 _MAX_NUMBER = 2**63 - 1
@@ -173,9 +171,10 @@ _MAX_NUMBER = 2**63 - 1
 
 
 def segment(outside: str) -> str:
-    """Return an id as one segment of a path: as it is if that is safe, else encoded behind a `~`.
+    """Return an id as one segment of a path: as it is if that is safe, else encoded after a `~`.
 
-    A quoted slash would not do: servers and proxies decode it before the path is matched. `..` cannot be quoted.
+    The sender chooses the id of a delivery; it may have slashes. A quoted slash would not do:
+    servers and proxies decode it before the path is matched. `..` cannot be quoted.
     """
     text = str(outside)
     if _PLAIN.fullmatch(text):

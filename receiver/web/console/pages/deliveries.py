@@ -91,7 +91,7 @@ class RunAgainPages(Pages):
 
 
 def _chosen(query: Query, now: datetime) -> _WantedEvents:
-    """Read what is wanted. Nothing at all is refused, so that nobody runs everything by accident."""
+    """Read what is wanted. An empty filter is refused: it would run everything."""
     given = {name: value for name in FILTERS if (value := query.text(name)) is not None}
     if not given:
         raise WrongFilter("choose deliveries by a filter")

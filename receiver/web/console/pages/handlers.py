@@ -95,7 +95,7 @@ class HandlerPages(Pages):
                 raise WrongFilter(f"no work item of a handler {name!r} is stored")
             before = (await reports.switches()).get(name, HandlerSwitch.ON)
             if self._parts.form(request).text("only_if") not in (None, before.value):
-                text = f"The handler is {before.value} now: somebody has switched it since. Nothing was changed."
+                text = f"The handler is {before.value} now: it was switched since. Nothing was changed."
                 return self._parts.pages.page(request, "error.html", {"text": text, "status": 409}, status=409)
             choice = {"handler": name, "before": before.value}
             action = NewAction(actor_of(request), verb, f"handler {name}", 1, choice)

@@ -28,14 +28,14 @@ from receiver.web.console.reports import by_span, last_steps, newest_jobs
 
 _LATEST = 12
 LITTLE_ROOM = 100_000_000
-"""Free bytes of a disk that somebody should look after. It may be full within minutes."""
+"""With fewer free bytes the disk needs attention: it may be full within minutes."""
 _HOUR = timedelta(hours=1)
 _DAY = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
 class ShownConcern:
-    """Something that needs somebody, and the page that tells more."""
+    """Something that needs attention, and the page with its details."""
 
     tone: str
     """`bad` or `warn`."""
@@ -50,7 +50,7 @@ class ShownConcern:
 
 
 class OverviewPage(Pages):
-    """The first page: is all well, and what needs somebody."""
+    """The first page: what needs attention, and how the deployment does."""
 
     @override
     def routes(self) -> list[Route]:

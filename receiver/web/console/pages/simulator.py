@@ -19,7 +19,7 @@ from receiver.web.console.filters import Query, WrongFilter
 from receiver.web.console.parts import Pages, get
 
 MAX_DELIVERIES = 100_000
-"""Of one simulation: it runs while somebody waits."""
+"""Of one simulation: it runs while the page waits."""
 _DEFAULTS = {"rate": "1", "duration": "1h", "outage_from": "10m", "outage_for": "25m", "kind": "refuse"}
 _DEFAULTS |= {"latency": "200ms", "capacity": "", "error_rate": "0"}
 

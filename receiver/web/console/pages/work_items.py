@@ -141,7 +141,7 @@ class WorkItemPages(Pages):
 
 
 def _wanted(parts: ConsoleParts, path: str, query: Query) -> _Wanted:
-    """Read what an action is about. Nothing at all is refused, so that nobody changes everything by accident."""
+    """Read what an action is about. An empty filter is refused: it would change everything."""
     if path not in ACTIONS:
         raise WrongFilter(f"there is no action {path!r} on work items")
     ids = query.numbers("ids", _MAX_NAMED)
