@@ -442,9 +442,11 @@ class HttpProtocol(asyncio.Protocol):
         return b"".join(head)
 
     def end_with_this(self) -> None:
-        """Close the connection after the next answer."""
+        """Close the connection after the next answer, whatever requests have arrived after that one."""
         self.keep_alive = False
         self._pipeline.clear()
+        if self._receiving is not self._answering:
+            self._receiving = None
 
     def write(self, data: bytes) -> None:
         """Write at the end of this turn of the event loop, as uvloop does: so that an answer is one packet."""

@@ -652,6 +652,27 @@ async def test_requests_in_one_piece_are_answered_one_after_the_other() -> None:
     connection.end()
 
 
+async def test_an_answer_that_closes_the_connection_is_the_last_one() -> None:
+    """What follows its request is dropped, even if it is half a request, or is no HTTP in the end."""
+    end = asyncio.Event()
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send(start((b"connection", b"close")))
+        await end.wait()
+        await send(part(b"abc"))
+
+    for rest in (b"", b"1\r\na\r\n0\r\n\r\n", b"zz\r\n"):
+        connection = Connection(app=app)
+        await connection.feed(GET + HEAD + b"Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n", rest)
+        end.set()
+        await turns()
+        assert b"\r\n3\r\nabc\r\n0\r\n\r\n" in connection.transport.written
+        assert connection.transport.half_closed or connection.transport.closed
+        assert connection.transport.written.count(b"HTTP/1.1 200") == 1
+        connection.end()
+        end.clear()
+
+
 async def test_what_is_no_http_is_logged_with_its_sender_and_not_in_full(caplog: pytest.LogCaptureFixture) -> None:
     """Anybody may send it, as often as they like."""
     for _ in range(100):
