@@ -10,6 +10,7 @@ from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
+from typing_extensions import override
 
 from receiver.runtime.log_lines import event_log
 from receiver.web.protocol import Connections, HttpProtocol
@@ -61,6 +62,7 @@ class Server(uvicorn.Server):
         self.listening = asyncio.Event()
         """Set when requests are answered."""
 
+    @override
     async def startup(self, sockets: Sequence[socket.socket] | None = None) -> None:
         """Listen with a long queue, but accept few connections at a time."""
         asyncio.get_running_loop().set_exception_handler(AcceptFailures())
@@ -70,8 +72,8 @@ class Server(uvicorn.Server):
         self.listening.set()
 
     @contextmanager
+    @override
     def capture_signals(self) -> Iterator[None]:
-        """Leave all signals alone."""
         yield
 
 

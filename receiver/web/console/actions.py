@@ -42,7 +42,6 @@ class ActionRun:
     """One action of this process that is under way."""
 
     number: int
-    """Its number in the store."""
     must_stop: bool = False
     """Whether it must end after its present chunk."""
 

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 from starlette.convertors import Convertor, register_url_convertor
+from typing_extensions import override
 
 from receiver.core.deliveries import DeliveryFilter, LookEnd, QuarantineFilter
 from receiver.core.jobs import JobFilter, JobState
@@ -198,12 +199,12 @@ class IdConvertor(Convertor[str]):
 
     regex = "[^/]+"
 
+    @override
     def convert(self, value: str) -> str:
-        """Return the id."""
         return storable(from_segment(value))
 
+    @override
     def to_string(self, value: str) -> str:
-        """Return the segment."""
         return segment(value)
 
 
@@ -212,12 +213,12 @@ class NumberConvertor(Convertor[int]):
 
     regex = "[0-9]{1,100}"
 
+    @override
     def convert(self, value: str) -> int:
-        """Return the number."""
         return min(int(value), _MAX_NUMBER)
 
+    @override
     def to_string(self, value: int) -> str:
-        """Return the segment."""
         return str(value)
 
 

@@ -40,13 +40,9 @@ class ShownConcern:
     tone: str
     """`bad` or `warn`."""
     text: str
-    """What it is."""
     link: str
-    """Path of the page."""
     since: datetime | None = None
-    """Since when, if that is known."""
     reason: str = ""
-    """What went wrong."""
 
 
 class OverviewPage(Pages):
