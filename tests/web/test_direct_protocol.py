@@ -16,13 +16,12 @@ from receiver.core.clock import VirtualClock
 from receiver.core.ports.log import DeliveryLog
 from receiver.core.signing import sign
 from receiver.errors import StoreError
-from receiver.stores.memory import MemoryStore
 from receiver.web.health import Liveness
 from receiver.web.intake import Authenticator, Intake
 from receiver.web.paths import EndpointPaths
 from receiver.web.protocol import MAX_HEADERS, MAX_UNFRAMED_BYTES, AsgiRequest, Connections, HttpProtocol
 from receiver.web.reception import Reception, WebhookEndpoint
-from tests.doubles import LONG, NOON, SECRET, SlowLog, body_of, eventually, turns
+from tests.doubles import LONG, NOON, SECRET, OpenStore, SlowLog, body_of, eventually, turns
 from tests.web.transports import Notes
 
 BODY = body_of(webhookId="w-1")
@@ -168,7 +167,7 @@ SHAPES: dict[str, Sequence[bytes]] = {
 
 async def exchanged(direct: bool, pieces: Sequence[bytes]) -> tuple[object, ...]:
     """Return all that a client and an operator see of these pieces; check that no bytes stay admitted."""
-    store = MemoryStore()
+    store = OpenStore()
     line = Line(store, direct=direct)
     await line.feed(*pieces)
     seen = (
@@ -190,7 +189,7 @@ async def test_a_request_has_the_same_end_with_and_without_asgi(pieces: Sequence
 
 async def test_the_usual_requests_pass_asgi_by() -> None:
     """Otherwise the comparison above would compare ASGI with itself. Others between them do not."""
-    line = Line(MemoryStore())
+    line = Line(OpenStore())
     counts = []
     for request in (POST, HEALTH, other(2), head(BODY, b"Expect: 100-continue") + BODY):
         await line.feed(request)
@@ -204,7 +203,7 @@ async def test_the_usual_requests_pass_asgi_by() -> None:
 @pytest.mark.parametrize("direct", [True, False])
 async def test_an_idle_connection_keeps_nothing_of_its_last_request(direct: bool) -> None:
     """Anybody may open many connections and leave them idle."""
-    line = Line(MemoryStore(), direct=direct)
+    line = Line(OpenStore(), direct=direct)
     await line.feed(POST, UNSIGNED + b"abc", HEALTH)
 
     assert line.statuses == [200, 401, 200]
@@ -217,7 +216,7 @@ async def test_an_idle_connection_keeps_nothing_of_its_last_request(direct: bool
 @pytest.mark.parametrize("refused", [UNSIGNED, UNSIGNED.replace(b"/webhooks", b"/nothing")])
 async def test_a_connection_is_idle_after_a_request_that_was_answered_before_its_end(refused: bytes) -> None:
     """Otherwise nothing would ever close it."""
-    line = Line(MemoryStore())
+    line = Line(OpenStore())
     await line.feed(refused)
     (status,) = line.statuses
     assert len(line.protocol.shared.idle) == 0
@@ -244,7 +243,7 @@ async def test_a_head_that_is_too_large_is_answered_wherever_it_is_cut(
     pieces: Sequence[bytes], statuses: Sequence[int]
 ) -> None:
     """What arrives with it is not counted."""
-    line = Line(MemoryStore())
+    line = Line(OpenStore())
     await line.feed(*pieces)
 
     assert line.statuses == statuses
@@ -293,7 +292,7 @@ async def test_a_complete_request_is_never_answered_408() -> None:
 
 async def test_a_half_request_with_an_offer_is_not_idle_after_a_complete_one() -> None:
     """Idle connections have another time limit, and are closed for new ones."""
-    line = Line(MemoryStore())
+    line = Line(OpenStore())
     await line.feed(POST, head(body_of(webhookId="w-2"), *OFFER))
 
     assert not line.protocol.is_between_requests
@@ -305,7 +304,7 @@ async def test_a_half_request_with_an_offer_is_not_idle_after_a_complete_one() -
 @pytest.mark.parametrize("direct", [True, False])
 async def test_a_half_request_in_the_last_piece_of_another_is_not_idle(direct: bool) -> None:
     """It has the time of a slow request."""
-    line = Line(MemoryStore(), direct=direct)
+    line = Line(OpenStore(), direct=direct)
     await line.feed(POST + other(2)[:30])
 
     assert line.statuses == [200]
@@ -333,7 +332,7 @@ async def test_a_connection_is_not_idle_while_its_second_request_waits_for_the_s
 @pytest.mark.parametrize("direct", [True, False])
 async def test_a_client_has_no_more_time_to_read_the_answer_to_what_is_no_request(direct: bool) -> None:
     """It may keep the connection open without reading."""
-    line = Line(MemoryStore(), direct=direct)
+    line = Line(OpenStore(), direct=direct)
     await line.feed(POST, b"\x16\x03\x01")
     assert line.statuses == [200, 400]
     assert line.protocol._timer is not None
@@ -344,7 +343,12 @@ async def test_a_client_has_no_more_time_to_read_the_answer_to_what_is_no_reques
 @pytest.mark.parametrize("direct", [True, False])
 async def test_a_closed_connection_ends_though_its_client_does_not_read(direct: bool, unread: int) -> None:
     """An event loop closes a connection when all is sent, and waits for that as long as it takes."""
-    line = Line(MemoryStore(), direct=direct, read_seconds=-1, unread=unread)
+<<<<<<< HEAD
+    line = Line(OpenStore(), direct=direct, read_seconds=-1, unread=unread)
+=======
+    line = Line(OpenStore(), direct=direct)
+    line.transport.unread, line.protocol.read_seconds = unread, -1.0
+>>>>>>> main
     await line.feed(head(BODY, b"Connection: close") + BODY)
     assert (line.statuses, line.transport.closed) == ([200], True)
 
@@ -352,9 +356,22 @@ async def test_a_closed_connection_ends_though_its_client_does_not_read(direct: 
     line.lose()
 
 
+<<<<<<< HEAD
+=======
+async def test_a_webhook_stops_the_time_of_an_idle_connection_that_asgi_has_begun() -> None:
+    """uvicorn has a timer for each of its idle connections."""
+    line = Line(OpenStore())
+    await line.feed(HEALTH)
+    assert line.protocol.timeout_keep_alive_task is not None
+    await line.feed(POST[:-1])
+    assert line.protocol.timeout_keep_alive_task is None
+    line.lose()
+
+
+>>>>>>> main
 async def test_answers_that_nobody_reads_do_not_fill_the_memory() -> None:
     """A client that sends and never reads has the time of a slow request; until then nothing is answered."""
-    line = Line(MemoryStore())
+    line = Line(OpenStore())
     line.protocol.pause_writing()
     timer = line.protocol._timer
     await line.feed(*[UNSIGNED + b"abc"] * 10)
@@ -369,7 +386,7 @@ async def test_answers_that_nobody_reads_do_not_fill_the_memory() -> None:
 
 async def test_a_client_that_reads_again_has_no_more_time_for_half_a_request() -> None:
     """Its timer runs on."""
-    line = Line(MemoryStore())
+    line = Line(OpenStore())
     await line.feed(POST[:30])
     line.protocol.pause_writing()
     line.protocol.resume_writing()
@@ -381,7 +398,7 @@ async def test_a_client_that_reads_again_has_no_more_time_for_half_a_request() -
 async def test_a_fault_of_ours_is_answered_503(monkeypatch: pytest.MonkeyPatch) -> None:
     """The parser has wrapped it, as if the request were no HTTP; after a 400 the sender would give the event up."""
     monkeypatch.setattr(WebhookEndpoint, "begin", lambda *_, **__: 1 / 0)
-    line = Line(MemoryStore())
+    line = Line(OpenStore())
     await line.feed(POST)
 
     assert line.statuses == [503]
@@ -394,7 +411,7 @@ async def test_a_request_leaves_nothing_for_the_garbage_collector() -> None:
     gc.collect()
     gc.disable()
     try:
-        line = Line(MemoryStore())
+        line = Line(OpenStore())
         await line.feed(*(other(number) for number in range(20)))
         await line.feed(*[UNSIGNED + b"abc"] * 20)
         receptions = [one for one in gc.get_objects() if isinstance(one, Reception)]
@@ -434,7 +451,7 @@ async def test_nothing_outlives_its_connection(pieces: Sequence[bytes], direct: 
     gc.disable()
     try:
         before = len(requests())
-        line = Line(MemoryStore(), direct=direct, read_seconds=-1 if times_out else LONG)
+        line = Line(OpenStore(), direct=direct, read_seconds=-1 if times_out else LONG)
         await line.feed(*pieces)
         if times_out and not line.protocol.is_between_requests:
             await eventually(line.transport.is_closing)
