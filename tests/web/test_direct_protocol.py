@@ -343,12 +343,7 @@ async def test_a_client_has_no_more_time_to_read_the_answer_to_what_is_no_reques
 @pytest.mark.parametrize("direct", [True, False])
 async def test_a_closed_connection_ends_though_its_client_does_not_read(direct: bool, unread: int) -> None:
     """An event loop closes a connection when all is sent, and waits for that as long as it takes."""
-<<<<<<< HEAD
     line = Line(OpenStore(), direct=direct, read_seconds=-1, unread=unread)
-=======
-    line = Line(OpenStore(), direct=direct)
-    line.transport.unread, line.protocol.read_seconds = unread, -1.0
->>>>>>> main
     await line.feed(head(BODY, b"Connection: close") + BODY)
     assert (line.statuses, line.transport.closed) == ([200], True)
 
@@ -356,19 +351,6 @@ async def test_a_closed_connection_ends_though_its_client_does_not_read(direct: 
     line.lose()
 
 
-<<<<<<< HEAD
-=======
-async def test_a_webhook_stops_the_time_of_an_idle_connection_that_asgi_has_begun() -> None:
-    """uvicorn has a timer for each of its idle connections."""
-    line = Line(OpenStore())
-    await line.feed(HEALTH)
-    assert line.protocol.timeout_keep_alive_task is not None
-    await line.feed(POST[:-1])
-    assert line.protocol.timeout_keep_alive_task is None
-    line.lose()
-
-
->>>>>>> main
 async def test_answers_that_nobody_reads_do_not_fill_the_memory() -> None:
     """A client that sends and never reads has the time of a slow request; until then nothing is answered."""
     line = Line(OpenStore())
