@@ -22,7 +22,7 @@ from receiver.web.health import Liveness, Readiness
 from receiver.web.intake import Authenticator, Intake
 from receiver.web.metrics import PATH as METRICS_PATH
 from receiver.web.metrics import MetricsEndpoint
-from receiver.web.paths import EndpointPaths, NotStarted, has_ended, spellings
+from receiver.web.paths import EndpointPaths, NotStarted, has_ended, serve_mounts_without_slash, spellings
 from receiver.web.reception import WebhookEndpoint
 
 if TYPE_CHECKING:  # they load all requests, and all records of a store
@@ -82,8 +82,6 @@ class Receiver:
         """
         self.settings.require_authentication()
         if routes := getattr(app, "routes", None):
-            from receiver.web.mounts import serve_mounts_without_slash  # only under a mount, as above
-
             serve_mounts_without_slash(routes, self)
         if not self.settings.authenticated:
             log.warning(

@@ -1,8 +1,7 @@
 """HTTP: the endpoint, health checks, and the server around them.
 
-- `server` is uvicorn with `http_protocol`, which has more limits, and `direct_protocol`, which passes ASGI by.
-- `endpoint` makes a `reception` of each request. The reception takes the body in, and `intake` checks the request
-  and hands the delivery to a log.
+- `server` is uvicorn with our own `protocol`, which has limits and hands webhooks to `reception` without ASGI.
+- `reception` takes the body of a request in, and `intake` checks it and hands the delivery to a log.
 - `health` and `metrics` are the other endpoints, `paths` finds each, and `replies` has all answers.
 - `console` is an app of its own: the pages for people.
 """

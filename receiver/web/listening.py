@@ -1,4 +1,4 @@
-"""The socket that a server listens on. It is bound before the server is loaded: a taken port is told at once."""
+"""The socket that a server listens on. It is bound before the server is loaded, to report a taken port at once."""
 
 import errno
 import socket

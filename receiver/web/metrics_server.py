@@ -33,7 +33,7 @@ async def serve_metrics(endpoint: MetricsEndpoint, host: str, port: int) -> Asyn
         listener = bind(host, port)
     except ConfigurationError as exc:
         reason = str(exc).partition(";")[0]
-        advice = "nobody can read this worker's metrics; choose another RECEIVER_METRICS_PORT, or 0 for a free one"
+        advice = "this worker's metrics cannot be read; choose another RECEIVER_METRICS_PORT, or 0 for a free one"
         log.warning("metrics_not_served", extra={"reason": reason, "advice": advice})
         yield
         return

@@ -1,28 +1,33 @@
-"""The HTTP protocol that hands the requests of the webhook to its endpoint directly, without ASGI.
+"""The HTTP protocol of our server: the webhook is answered by its endpoint directly, all else through ASGI.
 
-uvicorn makes a scope, an event, a cycle and a task for each request, and ASGI has a message for each part of it.
-Together they take twice as long as the webhook itself. All other requests go the usual way.
+For each request ASGI needs a scope, an event, a task, and a message for each part. Together they take twice as
+long as the webhook itself. The limits on header bytes, slow requests and idle connections keep a client from
+sending an endless header, or keeping a connection for ever.
+
+A protocol class in `uvicorn.Config(http=...)` gets a config and a state, and has `shutdown`. This uses `loaded_app`
+of the one, what `_State` lists of the other, and no other part of uvicorn.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol, cast
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
+from http import HTTPStatus
+from typing import Any, Protocol
+from urllib.parse import unquote
 
 import httptools
-from starlette.types import ASGIApp, Receive, Scope, Send
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from starlette.types import ASGIApp, Message, Scope
+from typing_extensions import override
+from uvicorn import Config
 
 from receiver.core.clock import SystemClock
 from receiver.runtime.log_lines import LineRate, event_log
 from receiver.signals.contracts import DeliveryRefused, delivery_refused
-from receiver.web.reception import Client, Deadlines, Reception
-from receiver.web.replies import RETRY_AFTER_SECONDS, Reply, reply, send_reply, unavailable
+from receiver.web.reception import Client, Deadlines, Reception, WebhookEndpoint, sender_fields
+from receiver.web.replies import Reply, reply, unavailable
 
-# FOLDED: uvicorn's HTTP protocol with more limits: on header bytes, slow requests and idle connections. // Without
-# these limits one client could send an endless header, or keep a connection for ever. Above the limit on
-# connections this protocol sends our own 503. It keeps the body of a request that offers another protocol. It lets
-# the client read an answer that is sent before the end of the body. It sends each answer in one packet.
 log = event_log(__name__)
 
 MAX_UNFRAMED_BYTES = 32 * 1024
@@ -39,337 +44,493 @@ _MARGIN_SECONDS = 1.0
 longer than this, the connection is closed before the endpoint answers 408."""
 _LINGER_SECONDS = 2.0
 """How long the rest of a request is read and discarded after an early answer."""
+_MAX_UNREAD = 64 * 1024
+"""Bytes of a body that an ASGI app has not asked for. With more, nothing is read from the connection."""
+
+_STATUS_LINES = {int(status): b"HTTP/1.1 %d %b\r\n" % (status, status.phrase.encode()) for status in HTTPStatus}
+_FORBIDDEN_IN_HEADERS = (b"\r", b"\n", b"\0")
+_HEAD_LIMITS = f"a request may have {MAX_HEADERS} headers and {MAX_UNFRAMED_BYTES} bytes of headers"
+_INVALID = "this is not a valid HTTP request"
+_TOO_MANY = "there are too many connections now; send it again"
+
+_FAULT = unavailable("the request could not be answered; send it again")
+_CROWDED = unavailable(_TOO_MANY)
+_NO_HTTP = reply(400, {"error": "bad_request", "detail": _INVALID})
+_WRONG_HOST = reply(400, {"error": "bad_request", "detail": "a request must have exactly one Host header"})
+_LARGE_HEAD = reply(431, {"error": "headers_too_large", "detail": _HEAD_LIMITS})  # RFC 6585, section 5
 
 
-_FAULT = (
-    b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nretry-after: %d\r\nconnection: close\r\n\r\n"
-    % RETRY_AFTER_SECONDS
-)
-_INVALID = "Invalid HTTP request received."
+class _State(Protocol):
+    """What the connections of a uvicorn server share."""
+
+    connections: set[Any]
+    tasks: set[asyncio.Task[None]]
+    default_headers: list[tuple[bytes, bytes]]
+    total_requests: int
 
 
-class JoiningTransport:
-    """A transport that joins its writes and sends them at the end of the event loop's turn, as uvloop does.
+class Connections:
+    """What all connections of one server share: their limits, and which of them are idle."""
 
-    While a request is still arriving, it closes in two steps. To close at once would reset the connection, and the
-    client might not see the answer (RFC 9112, section 9.6).
+    def __init__(
+        self,
+        *,
+        read_seconds: float = 4.0,
+        idle_seconds: float = 75.0,
+        most: int = 2_000,
+        direct: Callable[[bytes], WebhookEndpoint | None] = lambda path: None,
+    ) -> None:
+        """More connections than `most` are answered 503. `direct` returns the endpoint of a path, if it has one."""
+        self.direct = direct
+        self.most = most
+        self.seconds_for_client = read_seconds + _MARGIN_SECONDS
+        """How long a client may take to send a request, and to read its answers."""
+        self._idle_seconds = idle_seconds
+        self.crowd_rate = LineRate(log, "connections_refused", logging.WARNING)
+        self.refusal_rate = LineRate(log, "deliveries_refused", logging.WARNING)
+
+    @cached_property
+    def idle(self) -> "Deadlines[HttpProtocol]":
+        """The connections that wait for a request, the longest idle first."""
+        return Deadlines(self._idle_seconds, HttpProtocol.close)
+
+
+class HttpProtocol(asyncio.Protocol):
+    """One connection. It reads requests, and writes their answers in the same order.
+
+    Above the limit on connections, each new connection closes the one that has been idle for the longest time. A
+    client that has sent a part of a request, or does not read its answers, has a limited time.
     """
 
-    def __init__(self, transport: asyncio.Transport, protocol: "BoundedProtocol") -> None:
-        self._transport = transport
-        self._protocol = protocol
-        self._loop = protocol.loop
-        self._parts: list[bytes] = []
-        self.lingers = False
-        """Whether our end of the connection is closed and the client's end is still open."""
+    shared: Connections
+    """The subclass of a server has it."""
 
-    def write(self, data: bytes) -> None:
-        """Write at the end of this turn."""
-        if self.lingers:
-            return  # a closed connection ignores writes too
-        if not self._parts:
-            self._loop.call_soon(self._flush)
-        self._parts.append(data)
+    def __init__(
+        self,
+        config: Config,
+        server_state: _State,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        self._app = config.loaded_app
+        self._state = server_state
+        self._app_state = app_state
+        self._loop = _loop or asyncio.get_running_loop()
+        self._parser: Any = self._new_parser()
+        """None when nothing more is read."""
+        self.transport: asyncio.Transport
+        self._client: Client = None
+        self._timer: asyncio.TimerHandle | None = None
+        """It ends the connection."""
 
-    def write_now(self, data: bytes) -> bool:
-        """Write a whole answer at once, and tell whether that was still possible."""
-        if self.lingers or self._transport.is_closing():
-            return False
-        if self._parts:
-            self._parts.append(data)
-            self._flush()
-        else:
-            self._transport.write(data)
-        return True
-
-    def close(self) -> None:
-        """Close when everything is written. Wait a short time for the rest of the request."""
-        self._flush()
-        if self._protocol.is_between_requests or self.is_closing() or not self._transport.can_write_eof():
-            self._end()
-            return
-        self.lingers = True
-        self._transport.write_eof()
-        self._transport.resume_reading()
-        self._loop.call_later(_LINGER_SECONDS, self._end)
-
-    def _end(self) -> None:
-        """Close. A client that does not read its answers has some time for it; asyncio would wait for ever."""
-        self._transport.close()
-        if self._transport.get_write_buffer_size():
-            self._loop.call_later(self._protocol.seconds_for_client, self._transport.abort)
-
-    def is_closing(self) -> bool:
-        """Tell whether writes are no longer possible."""
-        return self.lingers or self._transport.is_closing()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._transport, name)
-
-    def _flush(self) -> None:
-        if self._parts and not self._transport.is_closing():  # uvloop raises RuntimeError if the client reset it
-            self._transport.write(b"".join(self._parts))
-        self._parts.clear()
-
-
-def _size_of_head(url: bytes, headers: Iterable[tuple[bytes, bytes]]) -> int:
-    return len(url) + sum(len(name) + len(value) for name, value in headers)
-
-
-def _close(connection: "BoundedProtocol") -> None:
-    connection.transport.close()
-
-
-async def _too_many(scope: Scope, receive: Receive, send: Send) -> None:
-    detail = "there are too many connections now; send it again"
-    if scope["method"] == "POST" and delivery_refused.receivers:
-        at = SystemClock().now()
-        delivery_refused.emit(DeliveryRefused(at=at, status=503, reason="connections", detail=detail))
-    await send_reply(unavailable(detail, (b"connection", b"close")), send)
-
-
-async def _wrong_host(scope: Scope, receive: Receive, send: Send) -> None:
-    detail = "a request must have exactly one Host header"  # RFC 9112, section 3.2
-    await send_reply(reply(400, {"error": "bad_request", "detail": detail}, (b"connection", b"close")), send)
-
-
-async def _too_large_head(scope: Scope, receive: Receive, send: Send) -> None:
-    scope["headers"].clear()  # a client that does not close the connection would keep them here
-    detail = f"a request may have {MAX_HEADERS} headers and {MAX_UNFRAMED_BYTES} bytes of headers"
-    too_large = {"error": "headers_too_large", "detail": detail}  # RFC 6585, section 5
-    await send_reply(reply(431, too_large, (b"connection", b"close")), send)
-
-
-class BoundedProtocol(HttpToolsProtocol):
-    """Closes a connection if its request arrives too slowly or its headers are too long or too many.
-
-    Above the limit on connections, each new connection closes the one that has been idle for the longest time.
-    """
-
-    read_seconds = 4.0
-    """The read time-out. The server sets it."""
-    most_connections = 2_000
-    """The server sets it. Further ones are answered 503; uvicorn's own limit would not send Retry-After."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._served = self.app
-        self.idle: Deadlines[BoundedProtocol] = vars(self.server_state).setdefault(
-            "idle", Deadlines(self.timeout_keep_alive, _close)
-        )
-        """The server's connections that wait for a request, the longest idle first."""
-        self._crowd_rate: LineRate = vars(self.server_state).setdefault(
-            "crowd_rate", LineRate(log, "connections_refused", logging.WARNING)
-        )
-        self.joining: JoiningTransport
-        """The transport, once there is a connection."""
-        self.offered: list[tuple[bytes, bytes]] | None = None
+        self.url = b""
+        self.headers: list[tuple[bytes, bytes]] = []
+        """Those of the request whose head arrives, or its trailers."""
+        self.is_between_requests = True
+        """Whether no request has arrived in part."""
+        self._offered: list[tuple[bytes, bytes]] | None = None
         """The headers of a request that offers another protocol, until a parser has read them without the offer."""
-        self.head_is_too_large = False
-        """Whether the headers of the current request take more memory than they may."""
         self._unframed = 0
+        """Bytes that have arrived in a row and belong to no body."""
         self._fed = 0
         """Bytes of the piece that is parsed now."""
-        self._in_head = False
-        self._complete = True
-        self._timer: asyncio.TimerHandle | None = None
 
+        self._receiving: AsgiRequest | Reception | None = None
+        """The request that needs the rest of its body."""
+        self._answering: AsgiRequest | Reception | None = None
+        """The request whose answer comes next."""
+        self._pipeline: deque[AsgiRequest | Reply] = deque()
+        """What is answered after it."""
+        self.keep_alive = True
+        """Whether the connection stays open after the last request that has arrived."""
+
+        self._parts: list[bytes] = []
+        """What is written at the end of this turn of the event loop."""
+        self._lingers = False
+        """Whether our end of the connection is closed and the client's end is still open."""
+        self._is_reading = True
+        self.writable: asyncio.Event | None = None
+        """Set when the client has read enough of its answers; None while it does."""
+
+    # What the event loop and the server call
+
+    @override
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Wrap the transport, start the timer for the first request, and apply the limit on connections."""
-        self.joining = JoiningTransport(transport, self)
-        super().connection_made(cast("asyncio.Transport", self.joining))
+        self.transport = transport
+        peer = transport.get_extra_info("peername")
+        self._client = (str(peer[0]), int(peer[1])) if isinstance(peer, tuple) else None
+        connections, idle = self._state.connections, self.shared.idle
+        connections.add(self)
         self._start_timer()
-        self.idle.add(self)
-        if len(self.connections) > self.most_connections and len(self.idle) > 1:
-            longest_idle = self.idle.first()
-            self.idle.discard(longest_idle)
-            self.connections.discard(longest_idle)  # at once: uvloop reports the lost connection some turns later
-            longest_idle.transport.close()
-        elif len(self.connections) > self.most_connections + MAX_REFUSED:
-            self.transport.abort()  # there may be no file descriptors for more
+        idle.add(self)
+        if len(connections) > self.shared.most and len(idle) > 1:
+            longest_idle = idle.first()
+            idle.discard(longest_idle)
+            connections.discard(longest_idle)  # at once: uvloop reports the loss some turns later
+            longest_idle.close()
+        elif len(connections) > self.shared.most + MAX_REFUSED:
+            transport.abort()  # there may be no file descriptors for more
 
+    @override
     def data_received(self, data: bytes) -> None:
-        """Feed the parser, and set the timer if the request is not complete."""
-        if self.joining.lingers:
+        if self.is_closing or self._parser is None:
             return
-        self.idle.discard(self)
-        if self._timer is not None and self._complete and not self.flow.write_paused:
+        self.shared.idle.discard(self)
+        if self._timer is not None and self.is_between_requests and self.writable is None:
             self._stop_timer()  # a new request has its full time
         self._fed = len(data)
         self._unframed += self._fed
-        self._complete = False
-        self._unset_keepalive_if_required()
+        self.is_between_requests = False
+        self._feed(data)
+        if self.is_closing:
+            return
+        if self.is_between_requests:
+            if self._timer is not None and self.writable is None:
+                self._stop_timer()
+        elif self._unframed > MAX_UNFRAMED_BYTES or len(self.headers) > MAX_HEADERS:
+            self.transport.abort()
+        else:
+            if self._timer is None:
+                self._start_timer()
+            if isinstance(self._receiving, Reception):
+                self._receiving.wait_for_body()
+
+    @override
+    def pause_writing(self) -> None:
+        self.writable = asyncio.Event()
+        if not self.is_closing:  # a client that does not read has as much time as one that does not send
+            self._stop_timer()
+            self._start_timer()
+
+    @override
+    def resume_writing(self) -> None:
+        if self.writable is not None:
+            self.writable.set()
+            self.writable = None
+        if self.is_between_requests and not self.is_closing:
+            self._stop_timer()
+
+    @override
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_timer()
+        self.shared.idle.discard(self)
+        self._state.connections.discard(self)
+        if self._answering is not None:
+            self._answering.abandon()
+        # The garbage collector would find what refers to itself too late: it does not count the bytes of headers.
+        self._parser = self._receiving = self._answering = None
+        self._pipeline.clear()
+        self._parts.clear()
+        self.url, self.headers = b"", []
+        if self.writable is not None:
+            self.writable.set()
+
+    def shutdown(self) -> None:
+        """Close the connection; after the answers to the requests that have arrived, if there are any."""
+        if self._answering is None:
+            self.close()
+        else:
+            self.keep_alive = False
+
+    # What the parser calls
+
+    def on_message_begin(self) -> None:
+        """Note that a request begins. It may be in the same piece as the end of the one before."""
+        self.is_between_requests = False
+        self.url, self.headers = b"", []
+
+    def on_url(self, url: bytes) -> None:
+        """Take a part of the request's target in."""
+        self.url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header in, or a trailer."""
+        self.headers.append((name.lower(), value))
+
+    def on_headers_complete(self) -> None:
+        """Begin to receive a request, or refuse it."""
+        headers, by_name = self.headers, dict(self.headers)
+        if self._offered is not None:
+            headers, self._offered = self._offered, None  # the store keeps the headers as they were sent
+        elif b"upgrade" in by_name and self._parser.should_upgrade():
+            self._offered = headers
+            return
+        self.headers = []
+        # What has arrived with the head may be a body, or a request before it, so more is nearly always no fault.
+        may_be_large = max(self._unframed, self._fed) > MAX_UNFRAMED_BYTES or b"upgrade" in by_name
+        is_large = len(headers) > MAX_HEADERS or (
+            may_be_large
+            and len(self.url) + sum(len(name) + len(value) for name, value in headers) > MAX_UNFRAMED_BYTES
+        )
+        self._unframed = 0
+        if self.is_closing or not self.keep_alive:
+            return  # it comes after the last request
+        method, version = self._parser.get_method().decode("ascii"), self._parser.get_http_version()
+        self.keep_alive = version != "1.0" and self._parser.should_keep_alive()
+        refusal = _LARGE_HEAD if is_large else self._refusal(method, version, headers, by_name)
+        if refusal is not None:
+            self._refuse(_answer_to(method, refusal))
+            return
+        if method == "POST" and self._answering is None and self.writable is None and b"expect" not in by_name:
+            endpoint = self.shared.direct(self.url)
+            if endpoint is not None:
+                reception = endpoint.begin(headers, by_name, self.finish, client=self._client, target=self.url)
+                if not reception.done:
+                    self._receiving = self._answering = reception
+                return
+        waits = by_name.get(b"expect", b"").lower() == b"100-continue"
+        request = AsgiRequest(self, self._scope(method, version, headers), waits_for_100=waits)
+        self._receiving = request
+        if self._answering is None:
+            self._start(request)
+        elif len(self._pipeline) >= MAX_PIPELINED:  # no other limit counts their bytes
+            self.transport.abort()
+        else:
+            self.pause_reading()
+            self._pipeline.append(request)
+
+    def on_body(self, body: bytes) -> None:
+        """Give a piece of the body to its request, unless that is answered."""
+        self._unframed = 0
+        if self._receiving is not None:
+            self._receiving.grow(body)
+
+    def on_message_complete(self) -> None:
+        """Note that the whole request has arrived."""
+        if self._offered is not None:
+            return  # the parser calls this before it has read the body
+        self._unframed = 0
+        self.is_between_requests = True
+        if self._receiving is not None:
+            receiving, self._receiving = self._receiving, None
+            receiving.complete()
+        elif self._lingers:
+            self._end()
+        else:
+            self._rest()  # the answer came before the end of the request
+
+    # Requests
+
+    def _feed(self, data: bytes) -> None:
+        """Parse the bytes. Refuse what is no HTTP, and answer a fault of ours."""
         try:
             self._parse(data)
         except (httptools.HttpParserError, UnicodeDecodeError):
-            self.logger.warning(_INVALID)
-            self.send_400_response(_INVALID)
+            if self.shared.refusal_rate.allows("bad_request"):
+                sender = sender_fields(self._client, self.url, dict(self.headers))
+                log.warning("delivery_refused", extra={"reason": "bad_request", "detail": _INVALID, **sender})
+            self._give_up(_NO_HTTP)
         except Exception as exc:
-            self._refuse_for_fault(exc)
-            return
-        if self._complete:
-            if self._timer is not None and not self.flow.write_paused:
-                self._stop_timer()
-        elif self._unframed > MAX_UNFRAMED_BYTES or self._has_too_many_lines():
-            self._stop_timer()
-            self.transport.abort()
-        else:
-            self.wait_for_rest()
-
-    def wait_for_rest(self) -> None:
-        """Start the timer of an incomplete request, unless it runs."""
-        if self._timer is None:
-            self._start_timer()
+            log.error("request_failed", exc_info=None if isinstance(exc, MemoryError) else exc)
+            self._give_up(_FAULT)
 
     def _parse(self, data: bytes) -> None:
-        """Parse the bytes, which calls the methods below. An error of theirs is raised as it is.
+        """Parse the bytes, which calls the methods above. An error of theirs is raised as it is.
 
         This also reads the body of a request that offers another protocol (Upgrade), as some proxies do. httptools
         reads the bytes after the headers as the other protocol (parser.pyx, cb_on_headers_complete). A server may
         ignore the offer (RFC 9110, section 7.8). So a new parser gets the headers without the offer, and then the
         rest of the request.
         """
-        try:
-            self.parser.feed_data(data)
+        while True:
+            try:
+                self._parser.feed_data(data)
+                return
+            except httptools.HttpParserUpgrade as stop:
+                (offset,) = stop.args
+            except httptools.HttpParserCallbackError as wrapper:
+                raise wrapper.__context__ or wrapper from None
+            if self._offered is None or self.is_closing:
+                return  # CONNECT, which has no body
+            version = self._parser.get_http_version().encode()
+            lines = [b"%b %b HTTP/%b" % (self._parser.get_method(), self.url, version)]
+            lines += [b"%b: %b" % header for header in self._offered if header[0] != b"upgrade"]
+            self._parser = self._new_parser()
+            data = b"\r\n".join([*lines, b"", data[offset:]])
+
+    def _new_parser(self) -> httptools.HttpRequestParser:
+        parser = httptools.HttpRequestParser(self)
+        parser.set_dangerous_leniencies(lenient_data_after_close=True)  # else it would call what follows no HTTP
+        return parser
+
+    def _refusal(
+        self, method: str, version: str, headers: list[tuple[bytes, bytes]], by_name: Mapping[bytes, bytes]
+    ) -> Reply | None:
+        if len(by_name) < len(headers) or b"host" not in by_name:
+            hosts = sum(name == b"host" for name, _ in headers)
+            if hosts > 1 or (hosts == 0 and version == "1.1"):
+                return _WRONG_HOST
+        # Pipelined requests can be more than connections; this request is not yet among the tasks.
+        if len(self._state.connections) <= self.shared.most and len(self._state.tasks) < self.shared.most:
+            return None
+        if self.shared.crowd_rate.allows("connections"):
+            log.warning("too_many_connections")
+        if method == "POST" and delivery_refused.receivers:
+            at = SystemClock().now()
+            delivery_refused.emit(DeliveryRefused(at=at, status=503, reason="connections", detail=_TOO_MANY))
+        return _CROWDED
+
+    def _scope(self, method: str, version: str, headers: list[tuple[bytes, bytes]]) -> Scope:
+        target = httptools.parse_url(self.url)
+        raw_path = target.path or b"/"
+        path = raw_path.decode("ascii")
+        local = self.transport.get_extra_info("sockname")
+        return {
+            "type": "http",
+            "asgi": {"version": "3.0", "spec_version": "2.3"},
+            "http_version": version,
+            "method": method,
+            "scheme": "http",
+            "server": (str(local[0]), int(local[1])) if isinstance(local, tuple) else None,
+            "client": self._client,
+            "root_path": "",
+            "path": unquote(path) if "%" in path else path,
+            "raw_path": raw_path,
+            "query_string": target.query or b"",
+            "headers": headers,
+            "state": self._app_state.copy(),
+        }
+
+    def _start(self, request: "AsgiRequest") -> None:
+        self._answering = request
+        task = self._loop.create_task(request.run(self._app))
+        self._state.tasks.add(task)
+        task.add_done_callback(self._state.tasks.discard)
+
+    def _refuse(self, refusal: Reply) -> None:
+        """Answer this after the requests before, and close the connection."""
+        self.keep_alive = False
+        if self._answering is None:
+            self.finish(refusal)
+        else:
+            self._pipeline.append(refusal)
+
+    def _give_up(self, refusal: Reply) -> None:
+        """Read no more of what arrives, and refuse the request that it belongs to."""
+        self._parser = None
+        broken, self._receiving = self._receiving, None
+        if broken is not None:
+            broken.abandon()
+            if broken is not self._answering:
+                self._pipeline.pop()
+            elif isinstance(broken, AsgiRequest) and broken.is_started:
+                self.transport.abort()
+                return
+            else:
+                self._answering = None
+        self._refuse(refusal)
+
+    # Answers
+
+    def finish(self, reply: Reply) -> None:
+        """Write a whole answer at once, and go on."""
+        if not self.is_closing:
+            answer = self.head(reply.status, reply.headers) + reply.body
+            if self._parts:
+                self._parts.append(answer)
+                self._flush()
+            else:
+                self.transport.write(answer)
+        self.go_on()
+
+    def head(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+        """Return the head of the next answer. It says whether the connection is closed after it."""
+        head = [_STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status]
+        for name, value in (*self._state.default_headers, *headers):
+            head += (name, b": ", value, b"\r\n")
+        head.append(b"\r\n" if self.keep_alive or self._pipeline else b"connection: close\r\n\r\n")
+        return b"".join(head)
+
+    def end_with_this(self) -> None:
+        """Close the connection after the next answer, whatever requests have arrived after that one."""
+        self.keep_alive = False
+        self._pipeline.clear()
+        if self._receiving is not self._answering:
+            self._receiving = None
+
+    def write(self, data: bytes) -> None:
+        """Write at the end of this turn of the event loop, as uvloop does: so that an answer is one packet."""
+        if not self._parts:
+            self._loop.call_soon(self._flush)
+        self._parts.append(data)
+
+    def go_on(self) -> None:
+        """After an answer: close the connection, answer the next request, or wait for one."""
+        if self._receiving is self._answering:
+            self._receiving = None
+        self._answering = None
+        self._state.total_requests += 1
+        if self.is_closing:
             return
-        except httptools.HttpParserUpgrade as stop:
-            (offset,) = stop.args
-        except httptools.HttpParserCallbackError as wrapper:
-            raise wrapper.__context__ or wrapper from None
-        if self.offered is not None and not self.transport.is_closing():  # else CONNECT, which has no body
-            head = self.head_without_offer()
-            self.parser = httptools.HttpRequestParser(self)
-            self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn does
-            self._parse(head + data[offset:])
+        if self._pipeline:
+            following = self._pipeline.popleft()
+            self.resume_reading()
+            if isinstance(following, Reply):
+                self.finish(following)
+            else:
+                self._start(following)
+        elif not self.keep_alive:
+            self.close()
+        else:
+            self.resume_reading()
+            self._rest()
 
-    def on_message_begin(self) -> None:
-        """Note that a request begins. It may be in the same piece as the end of the one before."""
-        self._complete = False
-        self._in_head = True
-        super().on_message_begin()
-
-    def on_headers_complete(self) -> None:
-        """Start the app."""
-        self.end_head()
-        self.begin_request()
-
-    def end_head(self) -> None:
-        """Note that all headers have arrived, and whether they are too large."""
-        self._in_head = False
-        # What has arrived with the head may be a body, or a request before it, so more is nearly always no fault.
-        may_be = self._unframed > MAX_UNFRAMED_BYTES or self._fed > MAX_UNFRAMED_BYTES or self.offered is not None
-        self.head_is_too_large = len(self.headers) > MAX_HEADERS or (
-            may_be and _size_of_head(self.url, self.headers) > MAX_UNFRAMED_BYTES
-        )
-        self._unframed = 0
-
-    def begin_request(self) -> None:
-        """Start the app, or abort if too many pipelined requests wait: no other limit counts their bytes."""
-        if self.parser.should_upgrade() and any(name == b"upgrade" for name, _ in self.headers):
-            self.offered = self.headers
-            return
-        if self.offered is not None:
-            self.headers[:] = self.offered  # the store keeps the headers as they were sent
-            self.offered = None
-        if len(self.pipeline) >= MAX_PIPELINED:
-            self.transport.abort()
-        if not self.transport.is_closing():
-            self.app = self._app_for_request()
-            super().on_headers_complete()
-
-    def head_without_offer(self) -> bytes:
-        """Return the head of the current request without its offer to change the protocol."""
-        version = self.parser.get_http_version().encode()
-        lines = [b"%b %b HTTP/%b" % (self.parser.get_method(), self.url, version)]
-        lines += [b"%b: %b" % header for header in self.headers if header[0] != b"upgrade"]
-        return b"\r\n".join([*lines, b"", b""])
-
-    @property
-    def seconds_for_client(self) -> float:
-        """How long a client may take to send a request, and to read its answers."""
-        return self.read_seconds + _MARGIN_SECONDS
-
-    def pause_writing(self) -> None:
-        """Start the timer: a client that does not read its answers gets as much time as one that does not send."""
-        super().pause_writing()
-        self._stop_timer()
-        self._start_timer()
-
-    def resume_writing(self) -> None:
-        """Stop the timer if no request is incomplete: the client reads its answers again."""
-        super().resume_writing()
-        if self._complete:
-            self._stop_timer()
-
-    def on_body(self, body: bytes) -> None:
-        """Reset the count of header bytes: the last bytes belong to a body."""
-        self._unframed = 0
-        super().on_body(body)
-
-    def on_message_complete(self) -> None:
-        """Note that the whole request has arrived."""
-        if self.offered is not None:
-            return  # the parser calls this before it has read the body
-        self._unframed = 0
-        self._complete = True
-        super().on_message_complete()
-        self.rest()  # the answer may have come before the end of the request
-
-    def on_response_complete(self) -> None:
-        """Mark the connection as idle if no further request is arriving on it."""
-        super().on_response_complete()
-        self.rest()
-
-    def rest(self) -> None:
+    def _rest(self) -> None:
         """Mark the connection as idle if no further request is arriving on it, and forget the last one."""
-        is_answered = self.cycle is None or self.cycle.response_complete
-        if self._complete and is_answered and not self.joining.is_closing():
+        if self.is_between_requests and self._answering is None and not self.is_closing:
             # Idle connections stay open for long, and anybody may open many.
             self.url, self.headers = b"", []
-            self.scope = self.cycle = cast("Any", None)
-            self.idle.add(self)
+            self.shared.idle.add(self)
+
+    def pause_reading(self) -> None:
+        """Read nothing more from the connection."""
+        if self._is_reading:
+            self._is_reading = False
+            self.transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Read from the connection again, unless further requests wait for their answers."""
+        if not self._is_reading and not self._pipeline and not self.is_closing:
+            self._is_reading = True
+            self.transport.resume_reading()
+
+    # The end of the connection
 
     @property
-    def is_between_requests(self) -> bool:
-        """Whether no request has arrived in part."""
-        return self._complete
+    def is_closing(self) -> bool:
+        """Whether nothing more can be written."""
+        return self._lingers or self.transport.is_closing()
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Stop the timer."""
-        self._stop_timer()
-        self.idle.discard(self)
-        super().connection_lost(exc)
+    def close(self) -> None:
+        """Close the connection when everything is written.
 
-    def _has_too_many_lines(self) -> bool:
-        """Tell whether no more headers, or trailers behind them, are to be kept."""
-        return len(self.headers or ()) > (MAX_HEADERS if self._in_head else 2 * MAX_HEADERS)
-
-    def _refuse_for_fault(self, fault: Exception) -> None:
-        log.error("request_failed", exc_info=None if isinstance(fault, MemoryError) else fault)
-        self._stop_timer()
-        if self.cycle is not None and self.cycle.response_started:
-            self.transport.abort()
+        While a request is still arriving, this has two steps. To close at once would reset the connection, and the
+        client might not see the answer (RFC 9112, section 9.6).
+        """
+        self._flush()
+        if self.is_between_requests or self.is_closing or not self.transport.can_write_eof():
+            self._end()
             return
-        self.transport.write(_FAULT)
+        self._lingers = True
+        self.transport.write_eof()
+        self.transport.resume_reading()
+        self._stop_timer()
+        self._timer = self._loop.call_later(_LINGER_SECONDS, self._end)
+
+    def _end(self) -> None:
+        """Close. A client that does not read its answers has some time for it; asyncio would wait for ever."""
+        self._stop_timer()
         self.transport.close()
+        if self.transport.get_write_buffer_size():
+            self._start_timer()
 
-    def _app_for_request(self) -> ASGIApp:
-        if self.head_is_too_large:
-            return _too_large_head
-        hosts = sum(name == b"host" for name, _ in self.headers)
-        if hosts > 1 or (hosts == 0 and self.parser.get_http_version() == "1.1"):
-            return _wrong_host
-        crowded = self._crowded()
-        if crowded and self._crowd_rate.allows("connections"):
-            log.warning("too_many_connections")
-        return _too_many if crowded else self._served
-
-    def _crowded(self) -> bool:
-        # Pipelined requests can be more than connections; this request is not yet among the tasks.
-        return len(self.connections) > self.most_connections or len(self.tasks) >= self.most_connections
+    def _flush(self) -> None:
+        if self._parts and not self.is_closing:  # uvloop raises RuntimeError if the client reset it
+            self.transport.write(b"".join(self._parts))
+        self._parts.clear()
 
     def _start_timer(self) -> None:
-        self._timer = self.loop.call_later(self.seconds_for_client, self.transport.abort)
+        self._timer = self._loop.call_later(self.shared.seconds_for_client, self.transport.abort)
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
@@ -377,148 +538,120 @@ class BoundedProtocol(HttpToolsProtocol):
             self._timer = None
 
 
-class DirectEndpoint(Protocol):
-    """Answers a POST without ASGI: `WebhookEndpoint` describes it."""
+class AsgiRequest:
+    """A request that the ASGI app answers. Its body waits here until the app asks for it."""
 
-    def begin(
-        self,
-        raw_headers: Sequence[tuple[bytes, bytes]],
-        headers: Mapping[bytes, bytes],
-        answer: Callable[[Reply], None],
-        *,
-        client: Client,
-        target: str | bytes,
-    ) -> Reception:
-        """Begin to receive a request."""
+    def __init__(self, protocol: HttpProtocol, scope: Scope, *, waits_for_100: bool) -> None:
+        self._protocol: HttpProtocol | None = protocol
+        """None when the client has gone."""
+        self._scope = scope
+        self._waits_for_100 = waits_for_100
+        self._body = bytearray()
+        self._has_more = True
+        self._news = asyncio.Event()
+        self.is_started = False
+        """Whether a part of the answer was written."""
+        self._is_finished = False
+        self._is_chunked = False
+        self._has_body = False
+        """Whether the answer has a body: an app may send one that must not be there."""
+        self._left: int | None = None
+        """Bytes of the answer's body that the app has announced and not sent; None without a Content-Length."""
 
+    def grow(self, chunk: bytes) -> None:
+        """Take a piece of the body in."""
+        self._body += chunk
+        if len(self._body) > _MAX_UNREAD and self._protocol is not None:
+            self._protocol.pause_reading()
+        self._news.set()
 
-class DirectProtocol(BoundedProtocol):
-    """Serves plain POST requests for which `direct` returns an endpoint."""
+    def complete(self) -> None:
+        """Note that the body is complete."""
+        self._has_more = False
+        self._news.set()
 
-    @staticmethod
-    def direct(path: bytes) -> DirectEndpoint | None:
-        """Return the endpoint of a path. The server sets it."""
-        return None
+    def abandon(self) -> None:
+        """Report to the app that the client has gone."""
+        self._protocol = None
+        self._news.set()
 
-    def wait_for_rest(self) -> None:
-        """Start the read time-out of the body too."""
-        super().wait_for_rest()
-        if isinstance(self.cycle, DirectCycle) and self.cycle.reception is not None:
-            self.cycle.reception.wait_for_body()
+    async def run(self, app: ASGIApp) -> None:
+        """Let the app answer.
 
-    def on_message_begin(self) -> None:
-        """Begin a request. Only ASGI needs a scope."""
-        self._complete = False
-        self._in_head = True
-        self.url = b""
-        self.expect_100_continue = False
-        self.headers = []
+        If it fails, the answer is 503 and not 500, so that the sender tries again. If an answer has begun, the
+        connection ends.
+        """
+        try:
+            await app(self._scope, self._receive, self._send)
+            if not self._is_finished and self._protocol is not None:
+                log.error("request_failed", extra={"reason": "the app has not completed its answer"})
+        except Exception as exc:
+            log.error("request_failed", exc_info=None if isinstance(exc, MemoryError) else exc)
+        finally:  # the server cancels it at its own end
+            if not self._is_finished and self._protocol is not None:
+                if self.is_started:
+                    self._protocol.end_with_this()
+                    self._protocol.close()
+                else:
+                    self._protocol.finish(_answer_to(self._scope["method"], _FAULT))
 
-    def on_headers_complete(self) -> None:
-        """Begin to receive a webhook request; leave any other to ASGI."""
-        self.end_head()
-        headers = dict(self.headers)
-        endpoint = self._endpoint(headers)
-        if endpoint is None:
-            self._make_scope()
-            self.begin_request()
+    async def _receive(self) -> Message:
+        if self._protocol is not None and not self._is_finished:
+            if self._waits_for_100 and not self.is_started:
+                self._protocol.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            self._waits_for_100 = False
+            self._protocol.resume_reading()
+            await self._news.wait()
+            self._news.clear()
+        if self._protocol is None or self._is_finished:
+            return {"type": "http.disconnect"}
+        body, self._body = bytes(self._body), bytearray()
+        return {"type": "http.request", "body": body, "more_body": self._has_more}
+
+    async def _send(self, message: Message) -> None:
+        if self._protocol is not None and self._protocol.writable is not None:
+            await self._protocol.writable.wait()
+        if self._protocol is None:
             return
-        keep_alive = self.parser.get_http_version() != "1.0" and self.parser.should_keep_alive()  # as uvicorn does
-        cycle = DirectCycle(self, keep_alive=keep_alive)
-        self.cycle = cast("Any", cycle)
-        reception = endpoint.begin(self.headers, headers, cycle.answer, client=self.client, target=self.url)
-        if not cycle.response_complete:
-            cycle.reception = reception
-
-    def on_body(self, body: bytes) -> None:
-        """Give a piece of the body to the reception."""
-        if isinstance(self.cycle, DirectCycle):
-            self._unframed = 0
-            if self.cycle.reception is not None:
-                self.cycle.reception.grow(body)
+        expected = "http.response.body" if self.is_started else "http.response.start"
+        if message["type"] != expected or self._is_finished:
+            raise RuntimeError(f"the app sent {message['type']} where an answer has none")
+        if not self.is_started:
+            self._begin(self._protocol, message["status"], message.get("headers", ()))
         else:
-            super().on_body(body)
+            self._go_on(self._protocol, message.get("body", b""), has_more=message.get("more_body", False))
 
-    def on_message_complete(self) -> None:
-        """Note that the whole request has arrived."""
-        if isinstance(self.cycle, DirectCycle) and self.offered is None:
-            self._unframed = 0
-            self._complete = True
-            if self.cycle.response_complete:
-                self.rest()
-            elif self.cycle.reception is not None:
-                self.cycle.reception.complete()
-        else:
-            super().on_message_complete()
+    def _begin(self, protocol: HttpProtocol, status: int, headers: Iterable[tuple[bytes, bytes]]) -> None:
+        lines = [(name.lower(), value) for name, value in headers]
+        if any(sign in part for line in lines for part in line for sign in _FORBIDDEN_IN_HEADERS):
+            raise RuntimeError("a header of the answer has a line break")
+        by_name = dict(lines)
+        if b"close" in by_name.pop(b"connection", b"").lower():
+            protocol.end_with_this()
+        self._has_body = self._scope["method"] != "HEAD" and status not in (204, 304)
+        if self._has_body and b"content-length" in by_name:
+            self._left = int(by_name[b"content-length"])
+        elif self._has_body and self._scope["http_version"] == "1.1":
+            self._is_chunked = True
+            lines.append((b"transfer-encoding", b"chunked"))
+        self.is_started = True
+        protocol.write(protocol.head(status, [line for line in lines if line[0] != b"connection"]))
 
-    def finish(self, cycle: "DirectCycle", reply: Reply) -> None:
-        """Write the answer of a request."""
-        head = [STATUS_LINE[reply.status]]
-        for name, value in (*self.server_state.default_headers, *reply.headers):
-            head += (name, b": ", value, b"\r\n")
-        head.append(b"\r\n" if cycle.keep_alive else b"connection: close\r\n\r\n")
-        if not self.joining.write_now(b"".join(head) + reply.body):
-            return
-        if not cycle.keep_alive:
-            self.transport.close()
-        if self.pipeline:
-            self.on_response_complete()
-            return
-        self.server_state.total_requests += 1
-        self.rest()  # uvicorn would make a timer for the idle connection
-
-    def _endpoint(self, headers: Mapping[bytes, bytes]) -> DirectEndpoint | None:
-        if self.offered is not None or b"upgrade" in headers or b"expect" in headers:
-            return None
-        if len(headers) != len(self.headers) or b"host" not in headers:
-            return None  # a header that comes twice is rare, and may be wrong
-        if self.head_is_too_large:
-            return None
-        if self.parser.get_method() != b"POST" or self._crowded() or self.transport.is_closing():
-            return None
-        if self.cycle is not None and not self.cycle.response_complete:
-            return None  # a pipelined request has to wait
-        if self.flow.write_paused:
-            return None  # uvicorn waits until the client has read the answers before
-        return self.direct(self.url)
-
-    def _make_scope(self) -> None:
-        url, headers, expects = self.url, self.headers, self.expect_100_continue
-        HttpToolsProtocol.on_message_begin(self)
-        self.url, self.expect_100_continue = url, expects
-        self.headers += headers
+    def _go_on(self, protocol: HttpProtocol, body: bytes, *, has_more: bool) -> None:
+        if self._left is not None:
+            self._left -= len(body)
+            if self._left < 0 or (self._left > 0 and not has_more):
+                raise RuntimeError("the body of the answer is not as long as its Content-Length")
+        if self._is_chunked:
+            body = (b"%x\r\n%b\r\n" % (len(body), body) if body else b"") + (b"" if has_more else b"0\r\n\r\n")
+        if body and self._has_body:
+            protocol.write(body)
+        if not has_more:
+            self._is_finished = True
+            self._news.set()
+            protocol.go_on()
 
 
-class DirectCycle:
-    """A request without ASGI, in the place of uvicorn's own cycle: the protocol asks both the same questions."""
-
-    __slots__ = ("_protocol", "disconnected", "keep_alive", "reception", "response_complete")
-
-    def __init__(self, protocol: DirectProtocol, *, keep_alive: bool) -> None:
-        self._protocol = protocol
-        self.keep_alive = keep_alive
-        self.response_complete = False
-        self.disconnected = False
-        self.reception: Reception | None = None
-
-    @property
-    def response_started(self) -> bool:
-        """Whether a part of the answer was written: all of it is written at once."""
-        return self.response_complete
-
-    @property
-    def message_event(self) -> "DirectCycle":
-        """What uvicorn sets when the connection is lost."""
-        return self
-
-    def set(self) -> None:
-        """Note that the sender has gone."""
-        if self.reception is not None:
-            self.reception.abandon()
-            self.reception = None
-
-    def answer(self, reply: Reply) -> None:
-        """Write the answer."""
-        self.response_complete = True
-        self.reception = None  # which knows this cycle; the garbage collector would have to find both
-        self._protocol.finish(self, reply)
+def _answer_to(method: str, reply: Reply) -> Reply:
+    """Return an answer without its body if the method is HEAD."""
+    return reply if method != "HEAD" else reply._replace(body=b"")

@@ -1,4 +1,4 @@
-"""One request of the webhook, from the end of its headers to its answer."""
+"""The webhook endpoint, for ASGI and for our own server: a request from the end of its headers to its answer."""
 
 import asyncio
 from collections import OrderedDict
@@ -15,18 +15,17 @@ from receiver.runtime.log_lines import event_log
 from receiver.web.intake import Admission, Intake
 from receiver.web.replies import Reply, acknowledged, method_not_allowed, refused, send_reply, unavailable
 
-# FOLDED: Many deadlines of the same length, with one timer of the event loop for all of them.
 Item = TypeVar("Item")
 
 
 class Deadlines(Generic[Item]):
     """Calls `expire` with each item that was not discarded within `seconds` after it was added.
 
-    Nearly all are discarded after milliseconds, so a timer for each would be wasted.
+    One timer of the event loop serves all: nearly all items are discarded after milliseconds.
     """
 
     def __init__(self, seconds: float, expire: Callable[[Item], None]) -> None:
-        """Make it where an event loop runs; it belongs to that."""
+        """It belongs to the event loop that runs now."""
         self._loop = asyncio.get_running_loop()
         self._seconds = seconds
         self._expire = expire
@@ -138,7 +137,7 @@ class Reception:
         """Whether it was answered or abandoned. Then it takes nothing more in."""
 
     def admit(self) -> None:
-        """Check what the headers tell, and start the deadlines."""
+        """Check the headers, and start the deadlines."""
         try:
             self._admission = self._receptions.intake.admit(self._headers, _announced(self._headers))
         except Exception as exc:
@@ -236,7 +235,7 @@ class Reception:
 
 
 def sender_fields(client: Client, target: str | bytes, headers: Mapping[bytes, bytes]) -> Mapping[str, str]:
-    """Return what tells the operator who sent a request, for the log. Behind a proxy the client is the proxy."""
+    """Return the fields of the log that show who sent a request. With a proxy, the client is the proxy."""
     path = target if isinstance(target, str) else target.decode("latin-1")
     agent = headers.get(b"user-agent", b"").decode("latin-1")
     return {
@@ -283,7 +282,6 @@ def _announced(headers: Mapping[bytes, bytes]) -> int | None:
     return int(length) if length.isdigit() and len(length) < 20 else None
 
 
-# FOLDED: The webhook endpoint, as an ASGI app and for our own server.
 class WebhookEndpoint:
     """Takes deliveries at one path.
 

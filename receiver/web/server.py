@@ -9,11 +9,12 @@ from datetime import timedelta
 from typing import Any
 
 import uvicorn
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp
+from typing_extensions import override
 
 from receiver.runtime.log_lines import event_log
-from receiver.web.protocol import DirectEndpoint, DirectProtocol
-from receiver.web.replies import send_reply, unavailable
+from receiver.web.protocol import Connections, HttpProtocol
+from receiver.web.reception import WebhookEndpoint
 
 log = event_log(__name__)
 
@@ -61,6 +62,7 @@ class Server(uvicorn.Server):
         self.listening = asyncio.Event()
         """Set when requests are answered."""
 
+    @override
     async def startup(self, sockets: Sequence[socket.socket] | None = None) -> None:
         """Listen with a long queue, but accept few connections at a time."""
         asyncio.get_running_loop().set_exception_handler(AcceptFailures())
@@ -70,8 +72,8 @@ class Server(uvicorn.Server):
         self.listening.set()
 
     @contextmanager
+    @override
     def capture_signals(self) -> Iterator[None]:
-        """Leave all signals alone."""
         yield
 
 
@@ -82,26 +84,27 @@ def make_server(
     shutdown: timedelta,
     processes: int = 1,
     most_connections: int | None = None,
-    direct: Callable[[bytes], DirectEndpoint | None] = lambda path: None,
+    direct: Callable[[bytes], WebhookEndpoint | None] = lambda path: None,
     proxy_headers: bool = False,
 ) -> Server:
     """Return a server for the app that answers its last requests within `shutdown` after it is asked to exit.
 
     A POST to a path for which `direct` returns an endpoint goes there and not through ASGI. Without
     `most_connections` the limit follows the number of files that this process may open, and the number of
-    `processes` that share the socket. With `proxy_headers` a proxy on this machine tells where requests come from.
+    `processes` that share the socket. With `proxy_headers` a proxy on this machine says where requests come from.
     """
     part = max(MIN_CONNECTIONS, MAX_CONNECTIONS // processes)
-    limits = {
-        "read_seconds": read_timeout.total_seconds(),
-        "most_connections": most_connections or _connection_limit(part),
-        "direct": staticmethod(direct),
-    }
-    protocol = type("Protocol", (DirectProtocol,), limits)
+    connections = Connections(
+        read_seconds=read_timeout.total_seconds(),
+        idle_seconds=KEEP_ALIVE_SECONDS,
+        most=most_connections or _connection_limit(part),
+        direct=direct,
+    )
     return Server(
         uvicorn.Config(
-            NeverFails(app),
-            http=protocol,
+            app,
+            interface="asgi3",
+            http=type("ServerProtocol", (HttpProtocol,), {"shared": connections}),
             ws="none",
             lifespan="off",
             log_config=None,
@@ -129,27 +132,3 @@ def _connection_limit(most: int) -> int:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
             soft = wanted
     return min(most, max(MIN_CONNECTIONS, soft - _KEPT_DESCRIPTORS))
-
-
-class NeverFails:
-    """An ASGI app that answers 503 if the inner app fails, so that the sender tries again."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one ASGI scope."""
-        begun = False
-
-        async def note_and_send(message: Message) -> None:
-            nonlocal begun
-            begun = True
-            await send(message)
-
-        try:
-            await self._app(scope, receive, note_and_send)
-        except Exception as exc:
-            log.error("request_failed", exc_info=None if isinstance(exc, MemoryError) else exc)
-            if begun:
-                raise
-            await send_reply(unavailable("the request could not be answered; send it again"), send)

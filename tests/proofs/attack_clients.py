@@ -14,12 +14,14 @@ from receiver.web.protocol import MAX_HEADERS
 from tests.process.faults import WITH_FEW_FILES
 from tests.process.harness import Connection, connection, raw_request, request
 from tests.proofs.attacks import Site
-from tests.proofs.resources import MIB
+from tests.proofs.resources import MIB, growth, use_of
 
 _SIGNED = ("X-Firecrawl-Signature", "sha256=" + "0" * 64)
 """Lets a request in until its body is known."""
 _IMPORT_MIB = 256
 """Memory that an import may take for any file: about four bodies of the longest kind."""
+_MOST_GROWTH_MIB = 12
+"""Of the web process, between the second and the last quarter of an attack that leaves nothing behind."""
 _MEASURED = """
 import os, sys
 silent = [(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0), (os.POSIX_SPAWN_DUP2, 1, 2)]
@@ -110,6 +112,23 @@ async def many_headers(site: Site) -> None:
         await site.more_honest(50)
 
 
+async def broken_requests(site: Site) -> None:
+    """Requests with 30 KB of headers and then no chunk: they have ended, so nothing of them may stay in memory."""
+    await site.start()
+    count = 1_200 if site.is_short else 20_000
+    mib: list[float] = []
+    for number in range(count):
+        headers = [(f"X-{number}-{each}", f"{number:01000}") for each in range(30)]
+        head = raw_request("POST", "/webhooks", None, [_SIGNED, ("Transfer-Encoding", "chunked"), *headers])
+        with suppress(ConnectionError):
+            async with connection(site.serving.port) as line:
+                await line.say(head + b"zz\r\n")
+                await line.closed()
+        if number % (count // 40) == 0:
+            mib.append(use_of(site.serving.pid).mib)
+    assert growth(mib) < _MOST_GROWTH_MIB, f"the web process grew: {[round(each) for each in mib]} MiB"
+
+
 async def gzip_bombs(site: Site) -> None:
     """Files for `events import` that unpack to far more than they are, beside the running server."""
     await site.start()
@@ -164,5 +183,6 @@ ATTACKS = (
     slow_clients,
     large_forgeries,
     many_headers,
+    broken_requests,
     gzip_bombs,
 )

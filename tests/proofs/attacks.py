@@ -24,7 +24,7 @@ from tests.process.harness import Deployment, Load, Serving, cancelled, until
 from tests.proofs.bounds import web_bound_mib, worker_bound_mib, writer_bound_mib
 from tests.proofs.resources import MIB, use_of
 
-_SHORT = ("costly_bodies", "leaking_files", "full_disk")
+_SHORT = ("broken_requests", "costly_bodies", "leaking_files", "full_disk")
 """Attacks of the short form. Tests of the suite are about most of the others, in a small way."""
 _HONEST_CONNECTIONS = 2
 _LATEST_SECONDS = 10.0

@@ -4,7 +4,8 @@
 
 Every complete request gets its one right answer, in order and in time. What was acknowledged is stored once, byte
 for byte, and handled once; what was authentic and refused is in quarantine; nothing is stored that was not signed.
-The processes are the same at the end as at the start, and their memory stays within the stated bound.
+The processes are the same at the end as at the start. Their memory stays within the stated bound, and that of the
+web process does not grow: what a request leaves behind would show as growth long before it reaches the bound.
 """
 
 import argparse
@@ -28,7 +29,7 @@ from tests.process.harness import Answer, Connection, Deployment, Serving, conne
 from tests.proofs.bounds import web_bound_mib, worker_bound_mib, writer_bound_mib
 from tests.proofs.fuzz_bodies import same_id
 from tests.proofs.fuzz_requests import MAX_BODY, Ending, Request, broken, complete, delivery, wrong_head
-from tests.proofs.resources import MIB, use_of
+from tests.proofs.resources import MIB, growth, use_of
 
 _CONNECTIONS = 24
 _LATEST_SECONDS = 10.0
@@ -36,6 +37,10 @@ _LATEST_SECONDS = 10.0
 _LONGEST_IDLE_SECONDS = 1.0
 """The receiver closes connections that are idle for longer; any may be so while this program gets no time."""
 _MAX_IN_FLIGHT = 32 * MIB
+_SAMPLES = 80
+"""How often the memory of the web process is looked at during a run."""
+_MOST_GROWTH_MIB = 24
+"""Between the second and the last quarter: some bodies of two megabytes each way."""
 _EXPECTED_ERRORS = ("delivery_conflict", "delivery_not_stored")
 """Events of level error: a conflict is an alarm, and the other goes with a 503."""
 _RIGHT_BROKEN = frozenset({100, 200, 400, 401, 404, 405, 408, 413, 431, 503})
@@ -64,6 +69,7 @@ class FuzzProof:
         self._good: deque[bytes] = deque(maxlen=500)
         """Bodies of which duplicates and conflicts are made."""
         self.peaks_mib: tuple[float, float, float] = (0.0, 0.0, 0.0)
+        self._web_mib: list[float] = []
 
     async def run(
         self, requests: int, seconds: float = math.inf, tell: Callable[[int], None] = lambda done: None
@@ -78,7 +84,7 @@ class FuzzProof:
             async with asyncio.TaskGroup() as group:
                 for number in range(_CONNECTIONS):
                     rng = random.Random(f"{self._seed} {number}")
-                    group.create_task(self._connect_again_and_again(rng, requests, end, tell))
+                    group.create_task(self._connect_again_and_again(rng, requests, end, tell, serving))
             await self._deployment.all_handled()
             # The last requests may have got no answer, and may be stored when all others are handled.
             await until(self._all_are_handled, "all that is stored to be handled")
@@ -100,7 +106,7 @@ class FuzzProof:
         return False
 
     async def _connect_again_and_again(
-        self, rng: random.Random, requests: int, end: float, tell: Callable[[int], None]
+        self, rng: random.Random, requests: int, end: float, tell: Callable[[int], None], serving: Serving
     ) -> None:
         while self.sent < requests and time.monotonic() < end:
             used = time.monotonic()
@@ -114,6 +120,8 @@ class FuzzProof:
                 else:
                     await self._send_broken(line, broken(rng))
             tell(self.sent)
+            if self.sent * _SAMPLES >= len(self._web_mib) * requests:
+                self._web_mib.append(use_of(serving.pid).mib)
 
     def _pipeline(self, rng: random.Random) -> Sequence[Request]:
         """Return complete requests to send in one piece. Only the last one may close the connection."""
@@ -206,6 +214,8 @@ class FuzzProof:
         self.peaks_mib = web.highest_mib, write.highest_mib, work.highest_mib
         bound = web_bound_mib(max_body=MAX_BODY, max_in_flight=_MAX_IN_FLIGHT)
         assert web.highest_mib < bound, f"the web process took {web.highest_mib:.0f} of {bound:.0f} MiB"
+        grown = growth(self._web_mib)
+        assert grown < _MOST_GROWTH_MIB, f"the web process grew: {[round(mib) for mib in self._web_mib]} MiB"
         bound = writer_bound_mib(max_body=MAX_BODY)
         assert write.highest_mib < bound, f"the writer took {write.highest_mib:.0f} of {bound:.0f} MiB"
         bound = worker_bound_mib(max_body=MAX_BODY)
@@ -230,7 +240,8 @@ class FuzzProof:
             f"{self.slowest_seconds:.1f} s; {len(self._acknowledged):,} deliveries acknowledged, stored once with "
             f"equal bytes and handled once; {len(self._quarantined):,} refused bodies in quarantine; no process "
             f"was restarted; at most {web:.0f} MiB in the web process, {write:.0f} MiB in the writer "
-            f"and {work:.0f} MiB in the worker"
+            f"and {work:.0f} MiB in the worker; the web process grew by {growth(self._web_mib):.0f} MiB between "
+            "the second and the last quarter of the run"
         )
 
 

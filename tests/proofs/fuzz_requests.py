@@ -132,7 +132,8 @@ def broken(rng: random.Random) -> Request:
         case 4:
             raw = _head(b"POST /webhooks HTTP/1.1", [_signed(whole), b"Content-Length: " + rng.choice(_LENGTHS)])
         case 5:
-            head = _head(b"POST /webhooks HTTP/1.1", [_signed(whole), b"Transfer-Encoding: chunked"])
+            large = [b"X-Large: %030000d" % rng.getrandbits(64)] if rng.random() < 0.5 else []
+            head = _head(b"POST /webhooks HTTP/1.1", [_signed(whole), b"Transfer-Encoding: chunked", *large])
             raw = head + rng.choice((b"", b"3\r\nabc\r\n")) + rng.choice(_CHUNKS)
         case 6:
             both = [_signed(whole), b"Content-Length: 7", b"Transfer-Encoding: chunked"]

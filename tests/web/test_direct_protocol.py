@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import re
+import weakref
 from collections.abc import Sequence
 from datetime import timedelta
 
@@ -18,9 +19,8 @@ from receiver.errors import StoreError
 from receiver.web.health import Liveness
 from receiver.web.intake import Authenticator, Intake
 from receiver.web.paths import EndpointPaths
-from receiver.web.protocol import MAX_HEADERS, MAX_UNFRAMED_BYTES, DirectProtocol
+from receiver.web.protocol import MAX_HEADERS, MAX_UNFRAMED_BYTES, AsgiRequest, Connections, HttpProtocol
 from receiver.web.reception import Reception, WebhookEndpoint
-from receiver.web.server import NeverFails
 from tests.doubles import LONG, NOON, SECRET, OpenStore, SlowLog, body_of, eventually, turns
 from tests.web.transports import Notes
 
@@ -50,24 +50,30 @@ class Line:
         direct: bool = True,
         read_timeout: timedelta = LATE,
         ack_deadline: timedelta = LATE,
+        read_seconds: float = LONG,
+        unread: int = 0,
     ) -> None:
         gate = Authenticator(
             signature_header="X-Firecrawl-Signature", secrets=[SECRET], token_header=None, tokens=()
         )
         self.intake = Intake(log, gate, VirtualClock(NOON), max_body=1_000, max_in_flight=100_000)
         endpoint = WebhookEndpoint(self.intake, read_timeout=read_timeout, ack_deadline=ack_deadline)
-        app = NeverFails(EndpointPaths({"/webhooks": endpoint, "/healthz": Liveness()}))
+        app = EndpointPaths({"/webhooks": endpoint, "/healthz": Liveness()})
         self.by_asgi = 0
 
         async def counted(scope: Scope, receive: Receive, send: Send) -> None:
             self.by_asgi += 1
             await app(scope, receive, send)
 
-        config = Config(counted, interface="asgi3", lifespan="off", ws="none", log_config=None, access_log=False)
-        self.protocol = DirectProtocol(config, ServerState(), {})
-        self.protocol.read_seconds = LONG
-        self.protocol.direct = lambda path: endpoint if direct and path == b"/webhooks" else None  # type: ignore[method-assign]
+        config = Config(counted, interface="asgi3", ws="none", log_config=None)
+        config.load()
+        shared = Connections(
+            read_seconds=read_seconds, direct=lambda path: endpoint if direct and path == b"/webhooks" else None
+        )
+        protocol = type("LineProtocol", (HttpProtocol,), {"shared": shared})
+        self.protocol = protocol(config=config, server_state=ServerState(), app_state={})
         self.transport = Notes()
+        self.transport.unread = unread
         self.protocol.connection_made(self.transport)
 
     async def feed(self, *pieces: bytes) -> None:
@@ -185,13 +191,12 @@ async def test_the_usual_requests_pass_asgi_by() -> None:
     """Otherwise the comparison above would compare ASGI with itself. Others between them do not."""
     line = Line(OpenStore())
     counts = []
-    for request in (POST, HEALTH, other(2), head(BODY, *OFFER) + BODY):
+    for request in (POST, HEALTH, other(2), head(BODY, b"Expect: 100-continue") + BODY):
         await line.feed(request)
         counts.append(line.by_asgi)
 
     assert counts == [0, 1, 1, 2]
-
-    assert line.statuses == [200] * 4
+    assert line.statuses == [200, 200, 200, 100, 200]
     line.lose()
 
 
@@ -204,7 +209,7 @@ async def test_an_idle_connection_keeps_nothing_of_its_last_request(direct: bool
     assert line.statuses == [200, 401, 200]
     assert line.protocol.url == b""
     assert line.protocol.headers == []
-    assert vars(line.protocol)["scope"] is vars(line.protocol)["cycle"] is None
+    assert line.protocol._receiving is line.protocol._answering is None
     line.lose()
 
 
@@ -214,12 +219,12 @@ async def test_a_connection_is_idle_after_a_request_that_was_answered_before_its
     line = Line(OpenStore())
     await line.feed(refused)
     (status,) = line.statuses
-    assert len(line.protocol.idle) == 0
+    assert len(line.protocol.shared.idle) == 0
 
     await line.feed(b"abc")
 
     assert status in (401, 404)
-    assert len(line.protocol.idle) == 1
+    assert len(line.protocol.shared.idle) == 1
     assert line.protocol.headers == []
     line.lose()
 
@@ -292,7 +297,7 @@ async def test_a_half_request_with_an_offer_is_not_idle_after_a_complete_one() -
 
     assert not line.protocol.is_between_requests
     assert line.protocol._timer is not None
-    assert len(line.protocol.idle) == 0
+    assert len(line.protocol.shared.idle) == 0
     line.lose()
 
 
@@ -304,7 +309,7 @@ async def test_a_half_request_in_the_last_piece_of_another_is_not_idle(direct: b
 
     assert line.statuses == [200]
     assert line.protocol._timer is not None
-    assert len(line.protocol.idle) == 0
+    assert len(line.protocol.shared.idle) == 0
     line.lose()
 
 
@@ -317,10 +322,10 @@ async def test_a_connection_is_not_idle_while_its_second_request_waits_for_the_s
     log.release()
     await eventually(lambda: line.statuses == [200] and log.withheld)
 
-    assert len(line.protocol.idle) == 0
+    assert len(line.protocol.shared.idle) == 0
     log.release()
     await eventually(lambda: line.statuses == [200, 200])
-    assert len(line.protocol.idle) == 1
+    assert len(line.protocol.shared.idle) == 1
     line.lose()
 
 
@@ -338,22 +343,11 @@ async def test_a_client_has_no_more_time_to_read_the_answer_to_what_is_no_reques
 @pytest.mark.parametrize("direct", [True, False])
 async def test_a_closed_connection_ends_though_its_client_does_not_read(direct: bool, unread: int) -> None:
     """An event loop closes a connection when all is sent, and waits for that as long as it takes."""
-    line = Line(OpenStore(), direct=direct)
-    line.transport.unread, line.protocol.read_seconds = unread, -1.0
+    line = Line(OpenStore(), direct=direct, read_seconds=-1, unread=unread)
     await line.feed(head(BODY, b"Connection: close") + BODY)
     assert (line.statuses, line.transport.closed) == ([200], True)
 
     await eventually(lambda: line.transport.aborted.is_set() == bool(unread))
-    line.lose()
-
-
-async def test_a_webhook_stops_the_time_of_an_idle_connection_that_asgi_has_begun() -> None:
-    """uvicorn has a timer for each of its idle connections."""
-    line = Line(OpenStore())
-    await line.feed(HEALTH)
-    assert line.protocol.timeout_keep_alive_task is not None
-    await line.feed(POST[:-1])
-    assert line.protocol.timeout_keep_alive_task is None
     line.lose()
 
 
@@ -384,7 +378,7 @@ async def test_a_client_that_reads_again_has_no_more_time_for_half_a_request() -
 
 
 async def test_a_fault_of_ours_is_answered_503(monkeypatch: pytest.MonkeyPatch) -> None:
-    """uvicorn answers 400 to all that a callback of the parser raises, and the sender would give the event up."""
+    """The parser has wrapped it, as if the request were no HTTP; after a 400 the sender would give the event up."""
     monkeypatch.setattr(WebhookEndpoint, "begin", lambda *_, **__: 1 / 0)
     line = Line(OpenStore())
     await line.feed(POST)
@@ -408,6 +402,62 @@ async def test_a_request_leaves_nothing_for_the_garbage_collector() -> None:
 
     assert line.statuses == [200] * 20 + [401] * 20
     assert [one for one in receptions if one._receptions.intake is line.intake] == []
+    line.lose()
+
+
+ENDS: dict[str, Sequence[bytes]] = {
+    "no request": [],
+    "a normal close": [POST],
+    "a refused request": [head(BODY, b"X: " + b"x" * MAX_UNFRAMED_BYTES) + BODY],
+    "a wrong chunk": [head(framing=CHUNKED) + b"3\r\nabc\r\n", b"zz\r\n"],
+    "no HTTP behind a request": [POST + b"\x16\x03\x01"],
+    "an early answer": [UNSIGNED + b"a"],
+    "half a body": [head() + BODY[:-5]],
+    "half a head": [head()[:-5]],
+    "half an offer": [head(BODY, *OFFER) + BODY[:-5]],
+    "many requests": [POST + HEALTH + other(2) + HEALTH + other(3)[:-5]],
+}
+
+
+def requests() -> list[object]:
+    """Return all requests in the memory."""
+    return [one for one in gc.get_objects() if isinstance(one, AsgiRequest | Reception)]
+
+
+@pytest.mark.parametrize("times_out", [False, True])
+@pytest.mark.parametrize("direct", [True, False])
+@pytest.mark.parametrize("pieces", ENDS.values(), ids=ENDS)
+async def test_nothing_outlives_its_connection(pieces: Sequence[bytes], direct: bool, times_out: bool) -> None:
+    """The garbage collector would find what refers to itself too late: it counts no bytes of headers."""
+    gc.collect()
+    gc.disable()
+    try:
+        before = len(requests())
+        line = Line(OpenStore(), direct=direct, read_seconds=-1 if times_out else LONG)
+        await line.feed(*pieces)
+        if times_out and not line.protocol.is_between_requests:
+            await eventually(line.transport.is_closing)
+        kept = [weakref.ref(line.protocol), weakref.ref(line.transport)]
+        line.lose()
+        del line.protocol, line.transport
+        await turns()
+
+        assert [one() for one in kept] == [None, None]
+        assert len(requests()) == before
+    finally:
+        gc.enable()
+
+
+async def test_an_answer_that_waits_for_the_store_is_sent_before_the_end_of_the_connection() -> None:
+    """What follows the request is no HTTP, but the request was."""
+    log = SlowLog()
+    line = Line(log)
+    await line.feed(POST + b"\x16\x03\x01")
+    assert line.statuses == []
+    log.release()
+    await eventually(lambda: line.statuses == [200, 400])
+
+    assert line.transport.half_closed
     line.lose()
 
 

@@ -14,6 +14,7 @@ class Notes(asyncio.Transport):
         self.closed = False
         self.half_closed = False
         self.unread = 0
+        self.reads = True
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         """Return the default, because this transport has no socket."""
@@ -50,7 +51,9 @@ class Notes(asyncio.Transport):
         return self.unread
 
     def pause_reading(self) -> None:
-        """Do nothing."""
+        """Record the call."""
+        self.reads = False
 
     def resume_reading(self) -> None:
-        """Do nothing."""
+        """Record the call."""
+        self.reads = True

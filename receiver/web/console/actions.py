@@ -1,4 +1,4 @@
-"""Actions on many rows that were begun on a page. They go on by themselves, and the store knows how far."""
+"""Actions that were begun on a page: they run in the background, counted in the store. Some can be undone."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -42,9 +42,8 @@ class ActionRun:
     """One action of this process that is under way."""
 
     number: int
-    """Its number in the store."""
     must_stop: bool = False
-    """Whether it shall end after the chunk that it is changing now."""
+    """Whether it must end after its present chunk."""
 
 
 CarryOut = Callable[[Reports, Controls, ActionRun], Awaitable[None]]
@@ -65,7 +64,7 @@ class ActionRuns:
         """Forms that make work ask `begun_by` and begin under it, so that a second one finds the first."""
 
     def is_running(self, number: int) -> bool:
-        """Tell whether an action is under way in this process, or waits here for its turn."""
+        """Return whether an action is under way in this process, or waits here for its turn."""
         return number in self._runs
 
     def stop(self, number: int) -> None:
@@ -97,7 +96,7 @@ class ActionRuns:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def aclose(self) -> None:
-        """End what runs after its present chunk. The same action goes on with the rest, asked for again."""
+        """End what runs after its present chunk. The same action, begun again, does the rest."""
         for run in self._runs.values():
             run.must_stop = True
         if self._tasks:
@@ -153,12 +152,11 @@ def _log(action: NewAction, changed: int, error: str) -> None:
     log.info("console_action", extra={**fields, "error": error or None})
 
 
-# FOLDED: What of an action can be undone, said before it is undone.
 SWITCHES = {"pause": HandlerSwitch.PAUSED, "resume": HandlerSwitch.ON, "disable": HandlerSwitch.DISABLED}
 """What an action of this name does to a handler's switch."""
 _BACK = {to: verb for verb, to in SWITCHES.items()}
 _RUNS = ("retry", "run again")
-"""What starts work. Of that, what nobody has attempted can be taken back."""
+"""Actions that start work. Items without an attempt can be taken back."""
 _FINAL = {
     "release": "The request is a delivery now. Bury its work items if they must not run.",
     "backfill": "The events are stored, and handlers run on them. Bury their work items if they must not run.",
@@ -205,7 +203,7 @@ def undo_of_work(action: RecordedAction, left: int) -> Undo:
         text = f"{items} {'has' if left == 1 else 'have'} not run yet and can become dead again."
         return Undo(text, f"/work-items/take-back/plan?{number}")
     if not left:
-        return Undo("Nothing is left to undo: the items were dead before, or somebody has decided since.")
+        return Undo("Nothing is left to undo: the items were dead before, or they were changed since.")
     text = f"{items} can run again. They run at once, with all their attempts, and do not wait for other pages."
     return Undo(text, f"/work-items/retry/plan?{number}&state=dead")
 

@@ -1,6 +1,6 @@
 """The console as an ASGI app: its parts, its routes, and what it answers when something is wrong."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from importlib.resources import as_file, files
 
@@ -28,11 +28,28 @@ from receiver.web.console.actions import ActionRuns, TooManyActions
 from receiver.web.console.filters import EXAMINED, WrongFilter
 from receiver.web.console.gate import Gate, Sessions
 from receiver.web.console.job_results import JobComparisons
-from receiver.web.console.pages import all_routes
-from receiver.web.console.parts import ConsoleOptions, ConsoleParts
+from receiver.web.console.pages.actions import ActionPages
+from receiver.web.console.pages.deliveries import DeliveryPages, RunAgainPages
+from receiver.web.console.pages.findings import DriftPage, MonitorPages
+from receiver.web.console.pages.handlers import HandlerPages
+from receiver.web.console.pages.help import GuidePages, SettingsPage
+from receiver.web.console.pages.jobs import JobListPages, JobResultPages
+from receiver.web.console.pages.overview import ChangeStream, OverviewPage
+from receiver.web.console.pages.quarantine import QuarantinePages
+from receiver.web.console.pages.sign_in import SignInPages
+from receiver.web.console.pages.simulator import SimulatorPage
+from receiver.web.console.pages.work_items import DeadLetterPage, WorkItemPages
+from receiver.web.console.parts import ConsoleOptions, ConsoleParts, Pages
 from receiver.web.console.rendering import PageRenderer
 from receiver.web.console.reports import BackgroundReport, SlowWork, count_drift, read_activity, read_checks
 from receiver.web.console.store import StoreAccess, StoreChanges
+
+_UNKNOWN = (UnknownAction, UnknownDelivery, UnknownJob, UnknownRequest, UnknownWork)
+_SUBJECTS: tuple[type[Pages], ...] = (
+    *(OverviewPage, DeliveryPages, RunAgainPages, DeadLetterPage, WorkItemPages, JobResultPages, JobListPages),
+    *(MonitorPages, HandlerPages, QuarantinePages, DriftPage, SimulatorPage, SettingsPage, GuidePages),
+    *(ActionPages, ChangeStream, SignInPages),
+)
 
 
 class ConsoleApp:
@@ -62,23 +79,18 @@ class ConsoleApp:
         )
         with as_file(files("receiver.web.console") / "static") as folder:
             static = StaticFiles(directory=folder)
-        routes: list[BaseRoute] = [*all_routes(self.parts), Mount("/static", static)]
+        routes: list[BaseRoute] = [route for subject in _SUBJECTS for route in subject(self.parts).routes()]
+        routes.append(Mount("/static", static))
         inner = Starlette(
             routes=routes,
             lifespan=self.lifespan,
             exception_handlers={
                 HTTPException: self._http_error,
-                StoreError: self._no_store,
-                StoreRefused: self._no_store,
-                WrongFilter: self._wrong_filter,
-                TooManyActions: self._too_many,
-                NoSearchIndex: self._wrong_filter,
-                UnknownAction: self._unknown,
-                UnknownDelivery: self._unknown,
-                UnknownJob: self._unknown,
-                UnknownRequest: self._unknown,
-                UnknownWork: self._unknown,
-                Exception: self._fault,
+                **dict.fromkeys((StoreError, StoreRefused), self._shown("The store cannot be used now: {}", 503)),
+                **dict.fromkeys((WrongFilter, NoSearchIndex), self._shown("{}", 400)),
+                **dict.fromkeys(_UNKNOWN, self._shown("{}", 404)),
+                TooManyActions: self._shown("{}", 503),
+                Exception: self._shown("The console has a fault. Its log has the details.", 500),
             },
         )
         inner.router.redirect_slashes = False
@@ -97,15 +109,11 @@ class ConsoleApp:
             yield
         finally:
             self.parts.changes.end()
-            await self.parts.runs.aclose()
-            await self.parts.comparisons.aclose()
-            await self.parts.handlers.aclose()
-            await self.parts.activity.aclose()
-            await self.parts.checks.aclose()
-            await self.parts.drift.aclose()
-            await self._counting.aclose()
-            await self._watching.aclose()
-            await self.parts.access.aclose()
+            parts = self.parts
+            for one in (parts.runs, parts.comparisons, parts.handlers, parts.activity, parts.checks, parts.drift):
+                await one.aclose()
+            for access in (self._counting, self._watching, parts.access):
+                await access.aclose()
 
     async def _http_error(self, request: Request, exc: Exception) -> Response:
         status = exc.status_code if isinstance(exc, HTTPException) else 500
@@ -113,20 +121,13 @@ class ConsoleApp:
             return self._error(request, "There is no such page.", 404)
         return self._error(request, str(getattr(exc, "detail", exc)), status)
 
-    async def _no_store(self, request: Request, exc: Exception) -> Response:
-        return self._error(request, f"The store cannot be used now: {exc}", 503)
+    def _shown(self, text: str, status: int) -> Callable[[Request, Exception], Awaitable[Response]]:
+        """Return a handler of exceptions that shows this text, with that of the exception in it."""
 
-    async def _wrong_filter(self, request: Request, exc: Exception) -> Response:
-        return self._error(request, str(exc), 400)
+        async def show(request: Request, exc: Exception) -> Response:
+            return self._error(request, text.format(exc), status)
 
-    async def _too_many(self, request: Request, exc: Exception) -> Response:
-        return self._error(request, str(exc), 503)
-
-    async def _unknown(self, request: Request, exc: Exception) -> Response:
-        return self._error(request, str(exc), 404)
-
-    async def _fault(self, request: Request, exc: Exception) -> Response:
-        return self._error(request, "The console has a fault. Its log tells more.", 500)
+        return show
 
     def _error(self, request: Request, text: str, status: int) -> Response:
         return self.parts.pages.page(request, "error.html", {"text": text, "status": status}, status=status)

@@ -1,4 +1,4 @@
-"""What the page of a delivery shows of its body."""
+"""The content of a delivery for its page: its body, and commands, requests and tests to copy that repeat it."""
 
 import json
 import re
@@ -86,7 +86,6 @@ def _diff_tone(line: str) -> str:
     return {"+": "added", "-": "removed"}.get(line[:1], "same")
 
 
-# FOLDED: Ways to have a delivery again elsewhere, to copy: a command, a request, a test.
 MAX_COPIED = 60_000
 """Bytes of a body inside of a command to copy."""
 _MICROSECOND = timedelta(microseconds=1)

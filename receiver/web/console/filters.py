@@ -1,4 +1,4 @@
-"""From the query of a page to the filter of a report, with the same words as the flags of the command line."""
+"""The query and the path of a page: filters, named as the flags of the command line, and ids of any characters."""
 
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 from starlette.convertors import Convertor, register_url_convertor
+from typing_extensions import override
 
 from receiver.core.deliveries import DeliveryFilter, LookEnd, QuarantineFilter
 from receiver.core.jobs import JobFilter, JobState
@@ -152,20 +153,18 @@ class Query:
         """
         return self.links(places[PAGE_SIZE - 1] if len(places) > PAGE_SIZE else None, end)
 
-    def links(self, behind: int | None, end: LookEnd | None) -> dict[str, Any]:
-        """Return the same, where the next page begins behind this row, or behind the end of the look."""
+    def links(self, after: int | None, end: LookEnd | None) -> dict[str, Any]:
+        """Return the same for a next page that begins after this row, or after the end of the look."""
         if end is not None:
-            behind = end.place
+            after = end.place
         return {
-            "next": None if behind is None else self.with_values(before=behind),
+            "next": None if after is None else self.with_values(before=after),
             "first": self.with_values(before=None),
             "is_first": self.before() is None,
             "end": end,
         }
 
 
-# FOLDED: Ids in the path of a page. A delivery's id is the sender's, so it may hold slashes, dots and anything
-# else.
 _PLAIN = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.:-]*")
 _MARK = "~"
 _MAX_NUMBER = 2**63 - 1
@@ -173,9 +172,10 @@ _MAX_NUMBER = 2**63 - 1
 
 
 def segment(outside: str) -> str:
-    """Return an id as one segment of a path: as it is if that is safe, else encoded behind a `~`.
+    """Return an id as one segment of a path: as it is if that is safe, else encoded after a `~`.
 
-    A quoted slash would not do: servers and proxies decode it before the path is matched. `..` cannot be quoted.
+    The sender chooses the id of a delivery; it may have slashes. A quoted slash would not do:
+    servers and proxies decode it before the path is matched. `..` cannot be quoted.
     """
     text = str(outside)
     if _PLAIN.fullmatch(text):
@@ -199,12 +199,12 @@ class IdConvertor(Convertor[str]):
 
     regex = "[^/]+"
 
+    @override
     def convert(self, value: str) -> str:
-        """Return the id."""
         return storable(from_segment(value))
 
+    @override
     def to_string(self, value: str) -> str:
-        """Return the segment."""
         return segment(value)
 
 
@@ -213,12 +213,12 @@ class NumberConvertor(Convertor[int]):
 
     regex = "[0-9]{1,100}"
 
+    @override
     def convert(self, value: str) -> int:
-        """Return the number."""
         return min(int(value), _MAX_NUMBER)
 
+    @override
     def to_string(self, value: int) -> str:
-        """Return the segment."""
         return str(value)
 
 

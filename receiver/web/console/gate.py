@@ -1,4 +1,4 @@
-"""The gate in front of every page: host names, sign-in, form tokens, and the headers of every answer."""
+"""The gate in front of every page: host names, password, cookie, form tokens, and the headers of answers."""
 
 import hashlib
 import hmac
@@ -17,7 +17,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from receiver.core.addresses import is_loopback
 from receiver.core.clock import Clock
 
-# FOLDED: Who may use the console: the password, the signed cookie, and the token in every form.
 COOKIE = "receiver_console"
 SESSION_LENGTH = timedelta(hours=12)
 MAX_TRIES = 5
@@ -47,7 +46,7 @@ class Sessions:
 
     @property
     def needs_password(self) -> bool:
-        """Whether somebody has to sign in."""
+        """Whether visitors have to sign in."""
         return self._password is not None
 
     def begin(self, now: datetime, *, signed_in: bool) -> tuple[Session, str]:
@@ -78,7 +77,7 @@ class Sessions:
         return self._sign("form", session.nonce)
 
     def has_token(self, session: Session, given: str) -> bool:
-        """Tell whether a form came from this session, in constant time."""
+        """Return whether a form came from this session, in constant time."""
         return _is_equal(self.form_token(session), given)
 
     def wait_for_next_try(self, client: str, now: datetime) -> timedelta | None:
@@ -91,7 +90,7 @@ class Sessions:
         return None if len(self._tries) < MAX_TRIES_OF_ALL else self._tries[0][0] + TRIES_WITHIN - now
 
     def is_password(self, given: str, client: str, now: datetime) -> bool:
-        """Tell whether this is the password, in constant time. A wrong one counts as a try of the address."""
+        """Return whether this is the password, in constant time. A wrong one counts as a try of the address."""
         digest = hashlib.sha256(given.encode("utf-8", "surrogatepass")).digest()
         if self._password is not None and hmac.compare_digest(digest, self._password):
             return True
@@ -158,7 +157,7 @@ class Gate:
             try:
                 form = await _read_form(request)
             except ClientDisconnect:
-                return  # nobody is left to answer, and anybody can do so as often as they like
+                return  # no error: there is no one to answer, and anyone can cause it
             if form is None:
                 refusal = PlainTextResponse("The form is too long.", 413)
             elif session is None or not self._sessions.has_token(session, _first(form, "token")):
@@ -263,7 +262,7 @@ def _host_name(headers: Headers) -> str:
 
 
 def _comes_from_here(headers: Headers) -> bool:
-    """Tell whether a browser says that a request comes from a page of this console."""
+    """Return whether a browser says that a request comes from a page of this console."""
     if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
         return False
     origin = headers.get("origin")

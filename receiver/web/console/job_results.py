@@ -1,4 +1,4 @@
-"""What the service has of a job: asked for in the background, and kept until somebody has decided."""
+"""The results that the service has of a job: read in the background, and kept until an operator decides."""
 
 import asyncio
 from collections import OrderedDict
@@ -21,7 +21,7 @@ from receiver.web.console.store import StoreAccess
 log = event_log(__name__)
 
 MAX_KEPT = 4
-"""Jobs whose missing results are kept; of more the oldest are forgotten."""
+"""Jobs whose missing results are kept. A further one replaces the oldest."""
 KEPT = timedelta(hours=1)
 """How long they are kept. What arrived meanwhile is left out when they are imported."""
 
@@ -51,8 +51,8 @@ class MissingResults(Protocol):
 class ResultSource(Protocol):
     """Asks the service."""
 
-    async def compare(self, reports: DeliveryReader, job_id: str, told: Callable[[], None]) -> MissingResults:
-        """Compare what the service has with what has arrived. `told` is called for each event.
+    async def compare(self, reports: DeliveryReader, job_id: str, counted: Callable[[], None]) -> MissingResults:
+        """Compare what the service has with what has arrived. `counted` is called for each event.
 
         Raises ReceiverError with a text that says what to do.
         """
@@ -60,12 +60,12 @@ class ResultSource(Protocol):
 
 @dataclass(slots=True, eq=False)
 class JobComparison:
-    """One job that was asked for, and what has come of it so far."""
+    """One job that was asked for, and its results so far."""
 
     job_id: str
     asked_at: datetime
     asked: int = 0
-    """How many events the service has told so far."""
+    """How many events the service has named so far."""
     found: MissingResults | None = None
     problem: str | None = None
     """Why it cannot be compared."""
@@ -119,7 +119,7 @@ class JobComparisons:
         return self._source is not None
 
     def begin(self, job_id: str) -> None:
-        """Ask for a job, unless that goes on already."""
+        """Ask for a job, unless the service is being asked for it already."""
         if self._source is None:
             return
         self._forget_old()
@@ -134,7 +134,7 @@ class JobComparisons:
             self._forget(next(iter(self._kept)))
 
     def find(self, job_id: str) -> JobComparison | None:
-        """Return what has come of a job that was asked for."""
+        """Return the comparison of a job that was asked for."""
         self._forget_old()
         return self._kept.get(job_id)
 
@@ -157,12 +157,12 @@ class JobComparisons:
         await self.idle()
 
     async def _ask(self, source: ResultSource, one: JobComparison) -> None:
-        def told() -> None:
+        def counted() -> None:
             one.asked += 1
 
         try:
             async with self._turn, self._access.reading() as reports:
-                found = await source.compare(reports, one.job_id, told)
+                found = await source.compare(reports, one.job_id, counted)
         except Exception as exc:
             one.problem = reason_of(exc)
             if not isinstance(exc, ReceiverError):

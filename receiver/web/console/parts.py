@@ -46,9 +46,7 @@ class CheckedPart:
     """What `receiver check` says of one part."""
 
     part: str
-    """Its name."""
     ok: bool
-    """Whether it can work."""
     text: str
     """Why, or what to do."""
 
@@ -71,7 +69,7 @@ class ConsoleOptions:
     sign: Callable[[bytes], dict[str, str]] | None = None
     """Returns the headers that authenticate a body, for a request to copy. None without secrets."""
     limits: AttentionLimits = field(default_factory=AttentionLimits)
-    """From when on something needs somebody; alerts have the same."""
+    """From when on something needs attention; alerts use the same limits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,17 +84,17 @@ class ConsoleParts:
     options: ConsoleOptions
     changes: StoreChanges
     slow: SlowWork
-    """For what would hold up other pages."""
+    """For work that would hold up other pages."""
     handlers: BackgroundReport[Sequence[HandlerReport]]
-    """How the handlers do: counting their work takes long in a large store."""
+    """The state of the handlers: counting their work takes long in a large store."""
     activity: BackgroundReport[Sequence[ShownActivity]]
     """What all handlers did in the last hour and day."""
     checks: BackgroundReport[Sequence[ShownCheck]]
     """The newest checks of monitors."""
     drift: BackgroundReport[CountedDrift]
-    """What is unknown in the newest deliveries."""
+    """Unknown types and fields in the newest deliveries."""
     comparisons: JobComparisons
-    """What the service has of jobs."""
+    """The results that the service has of jobs."""
     examined: int
     """Rows that a list examines for one page."""
 
@@ -108,6 +106,17 @@ class ConsoleParts:
         """Return the first value of each field of the form that was sent."""
         form: dict[str, list[str]] = request.state.form or {}
         return Query({name: values[0] for name, values in form.items()})
+
+
+class Pages:
+    """The pages of one subject."""
+
+    def __init__(self, parts: ConsoleParts) -> None:
+        self._parts = parts
+
+    def routes(self) -> list[Route]:
+        """Return the routes of these pages."""
+        raise NotImplementedError
 
 
 def go_to(request: Request, target: str) -> Response:

@@ -1,4 +1,4 @@
-"""Templates, and how moments, sizes and states look in them."""
+"""Templates, how moments, sizes and states look in them, and Markdown as safe HTML."""
 
 import json
 from collections.abc import Collection, Mapping
@@ -227,12 +227,14 @@ def _duration(length: timedelta | None) -> str:
     return " ".join(part for part in (*parts, f"{rest} s" * (not days and not hours and bool(rest))) if part)
 
 
-# FOLDED: A topic of the guide as HTML: its headings can be linked, and links between topics stay in the console.
 _HEADINGS = ("h2", "h3")
 
 
 def topic_html(name: str, root: str) -> Markup:
-    """Return a topic for a console below `root`. It may import much: call it in a thread."""
+    """Return a topic of the guide for a console below `root`; call it in a thread, because it may import much.
+
+    Its headings can be linked, and links between topics stay in the console.
+    """
     tokens = MARKDOWN.parse(read_topic(name))
     for at, token in enumerate(tokens):
         if token.type == "heading_open":

@@ -1,4 +1,4 @@
-"""What handlers did in the last hour and day, as the pages show it."""
+"""Reports that the pages show: activity, drift, checks and jobs. Slow ones are read in the background."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -23,7 +23,6 @@ from receiver.events.monitor import MonitorCheckCompleted
 from receiver.web.console.charts import attempt_bars
 from receiver.web.console.store import StoreAccess
 
-# FOLDED: How many deliveries came lately, for the charts of the first page.
 Point = tuple[datetime, int]
 """The beginning of a span of time, and how many deliveries came in it."""
 
@@ -50,7 +49,7 @@ class ShownActivity:
     """The attempts of a span of time."""
 
     name: str
-    """Its name: hour or day."""
+    """Hour or day."""
     chart: Markup
     """How many succeeded and failed in each step."""
     performance: Performance
@@ -90,7 +89,6 @@ def _by_handler(counts: Sequence[ActivityCount]) -> Mapping[HandlerName, Perform
     return {name: performance(some) for name, some in mine.items()}
 
 
-# FOLDED: Reports that take long on a large store, read in the background: a page shows the last result.
 T = TypeVar("T")
 
 PATIENCE_SECONDS = 0.1
@@ -109,7 +107,7 @@ class BackgroundReport(Generic[T]):
     async def get(self) -> T | None:
         """Return the newest result that can be had soon; None if there is none. Raises StoreError."""
         if self._reading is not None and self._reading.done():
-            self._take(self._reading)  # it may be old: nobody has asked since
+            self._take(self._reading)  # it may be old: no page has asked since
         if self._reading is None:
             self._reading = asyncio.create_task(self._report())
         reading = self._reading
@@ -146,7 +144,6 @@ class BackgroundReport(Generic[T]):
             return await self._read(reports)
 
 
-# FOLDED: Work that takes long: in a thread, so that other pages do not wait, and one piece at a time.
 P = ParamSpec("P")
 
 
@@ -162,7 +159,6 @@ class SlowWork:
             return await asyncio.to_thread(work, *args, **kwargs)
 
 
-# FOLDED: Types and fields that this version does not know, in the newest deliveries.
 EXAMINED = 500
 """Deliveries that are read, the newest; `receiver drift` reads all."""
 MAX_EXAMINED_BODY = 1024 * 1024
@@ -204,11 +200,10 @@ async def count_drift(reports: Reports, slow: SlowWork) -> CountedDrift:
 
 def _count(counter: DriftCounter, part: Sequence[StoredDelivery]) -> None:
     for stored in part:
-        with suppress(Malformed, ValueError, RecursionError):  # quarantine and the delivery's own page tell it
+        with suppress(Malformed, ValueError, RecursionError):  # quarantine and the delivery's own page show it
             counter.add(parse_event(stored.delivery.body), stored.delivery)
 
 
-# FOLDED: The newest checks of monitors. Finding them takes long in a large store: no index finds a type.
 SHOWN = 200
 """Checks on the page, the newest."""
 MAX_CHECK_BODY = 1024 * 1024
@@ -217,18 +212,17 @@ MAX_CHECK_BODY = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class ShownCheck:
-    """A check of a monitor. The body that told of it is not kept."""
+    """A check of a monitor. The body that reported it is not kept."""
 
     received_at: datetime
     """When the delivery of its end arrived."""
     job_id: str | None
     """What links its deliveries."""
     check: MonitorCheck
-    """What it says."""
 
 
 async def read_checks(reports: Reports, slow: SlowWork) -> Sequence[ShownCheck]:
-    """Return the checks that ended last, the newest first."""
+    """Return the checks that ended last, the newest first. No index finds a type, so this takes long."""
     wanted = DeliveryFilter(type=MonitorCheckCompleted.type_name, limit=SHOWN)
     found = [
         await slow.run(_shown, stored.delivery)
@@ -248,7 +242,6 @@ def _shown(delivery: Delivery) -> ShownCheck | None:
     return ShownCheck(delivery.received_at, delivery.job_id, event.check)
 
 
-# FOLDED: As many jobs as a page can read in a short time: the line of a job counts all of its deliveries.
 MAX_DELIVERIES = 20_000
 """Deliveries of the jobs on a page. One job alone may have more."""
 
@@ -262,7 +255,10 @@ async def newest_jobs(
     most_deliveries: int = MAX_DELIVERIES,
     through: int | None = None,
 ) -> tuple[list[JobSummary], bool]:
-    """Return the newest wanted jobs, and whether there are others; fewer than `most` where jobs are long."""
+    """Return the newest wanted jobs, and whether there are others; fewer than `most` where jobs are long.
+
+    The line of a job counts all of its deliveries, so long jobs take long to read.
+    """
     found: list[JobSummary] = []
     deliveries = 0
     async for one in reports.jobs(replace(wanted, limit=most + 1), before=before, through=through):

@@ -1,4 +1,4 @@
-"""The store as the console uses it: a few connections for reading, and one for each decision."""
+"""The store as the console uses it: connections for reading and deciding, its changes, and its clock."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -68,7 +68,7 @@ class StoreAccess:
             await self._close_unused(connection)
 
     async def _lent(self) -> _ReadingConnection:
-        """Return a connection that nobody uses, or the one with the fewest users when all are in use."""
+        """Return an unused connection, or the one with the fewest users when all are in use."""
         while True:
             async with self._opening:
                 connection = min(self._connections, key=lambda one: one.users, default=None)
@@ -94,7 +94,7 @@ class StoreAccess:
             self.losses += 1
 
     async def _is_there(self, connection: _ReadingConnection) -> bool:
-        """Tell whether no other database has replaced the one that was opened."""
+        """Return whether no other database has replaced the one that was opened."""
         try:
             await connection.reports.require_present()
         except StoreError:
@@ -114,13 +114,12 @@ class StoreAccess:
             await connection.stack.aclose()
 
 
-# FOLDED: Tells all open streams when the store has changed: a store tells it only once, to whoever asks.
 PAUSE = timedelta(seconds=1)
 """Between two changes. A page that renewed itself with each delivery could not be read."""
 
 
 class StoreChanges:
-    """Watches the store as long as somebody waits for a change."""
+    """Watches the store while streams wait for a change, and wakes all: a store reports a change only once."""
 
     def __init__(self, access: StoreAccess, clock: Clock) -> None:
         self._access = access
@@ -143,9 +142,9 @@ class StoreChanges:
             self._waiting.discard(waiting)
 
     def end(self) -> None:
-        """Wake everybody who waits, for the last time."""
+        """Wake all waiting streams for the last time."""
         self._is_over = True
-        self._tell(has_changed=False)
+        self._wake(has_changed=False)
         if self._watching is not None:
             self._watching.cancel()
 
@@ -155,18 +154,17 @@ class StoreChanges:
                 with suppress(StoreError, StoreRefused):  # the pages say what is wrong
                     async with self._access.reading() as reports:
                         await reports.changed()
-                    self._tell(has_changed=True)
+                    self._wake(has_changed=True)
                 await self._clock.sleep(PAUSE)
         finally:
-            self._tell(has_changed=False)  # after a fault: browsers open their streams again
+            self._wake(has_changed=False)  # after a fault: browsers open their streams again
 
-    def _tell(self, *, has_changed: bool) -> None:
+    def _wake(self, *, has_changed: bool) -> None:
         for one in self._waiting:
             if not one.done():
                 one.set_result(has_changed)
 
 
-# FOLDED: The clock of the console: that of the store, as soon as the store can be asked for it.
 _PAUSE = timedelta(seconds=5)
 """Between two attempts to open the clock of a store that cannot be used. Pages show why it cannot."""
 
@@ -187,7 +185,7 @@ class StoreClock:
         return self._shown.now()
 
     def steady(self) -> datetime:
-        """Return a moment on a clock that nobody sets."""
+        """Return a moment on a clock that is never set."""
         return self._shown.steady()
 
     def call_later(self, duration: timedelta, callback: Callable[[], None]) -> Timer:

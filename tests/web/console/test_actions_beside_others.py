@@ -76,7 +76,7 @@ async def test_an_old_page_does_not_undo_what_others_switched_since(browser: Bro
     answer = await browser.http.post("/handlers/one/resume", data=form)
 
     assert answer.status_code == 409
-    assert "The handler is disabled now: somebody has switched it since." in answer.text
+    assert "The handler is disabled now: it was switched since." in answer.text
     assert await opened.reports.switches() == {ONE: HandlerSwitch.DISABLED}
 
 

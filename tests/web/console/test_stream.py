@@ -6,7 +6,7 @@ from starlette.types import Message
 
 from receiver.core.clock import VirtualClock
 from receiver.core.ports.store import Store
-from receiver.web.console.pages.stream import MAX_STREAMS
+from receiver.web.console.pages.overview import MAX_STREAMS
 from receiver.web.console.store import PAUSE, StoreAccess, StoreChanges
 from tests.doubles import delivery, eventually, soon
 from tests.stores.opened import Opened

@@ -5,6 +5,7 @@ from urllib.parse import urlencode
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from typing_extensions import override
 
 from receiver.core.ports.reports import Reports
 from receiver.core.recorded_actions import RecordedAction
@@ -13,20 +14,17 @@ from receiver.core.work import HandlerReport
 from receiver.web.console.actions import SWITCHES, Undo, undo_filter, undo_of_other, undo_of_switch, undo_of_work
 from receiver.web.console.filters import PAGE_SIZE, segment
 from receiver.web.console.pages.work_items import ACTIONS
-from receiver.web.console.parts import ConsoleParts, get, go_to, post
+from receiver.web.console.parts import Pages, get, go_to, post
 
 _PAGE = 500
 _PATHS = {action.verb: path for path, action in ACTIONS.items()}
 
 
-class ActionPages:
+class ActionPages(Pages):
     """Actions: what was done, how far each is, and how it is stopped, continued or undone."""
 
-    def __init__(self, parts: ConsoleParts) -> None:
-        self._parts = parts
-
+    @override
     def routes(self) -> list[Route]:
-        """Return the routes of these pages."""
         return [
             get("/actions", self._listing),
             get("/actions/{number:console_row}", self._show),

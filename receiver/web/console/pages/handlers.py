@@ -6,6 +6,7 @@ from dataclasses import replace
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from typing_extensions import override
 
 from receiver.core.activity import HandlerUse, use_of
 from receiver.core.ports.reports import Reports
@@ -17,20 +18,17 @@ from receiver.core.work import HandlerReport, WorkDetail, WorkFilter
 from receiver.errors import UnknownWork
 from receiver.web.console.actions import SWITCHES
 from receiver.web.console.filters import WrongFilter, segment
-from receiver.web.console.parts import ConsoleParts, actor_of, get, go_to, post
+from receiver.web.console.parts import Pages, actor_of, get, go_to, post
 from receiver.web.console.reports import read_activity
 
 _LATEST = 20
 
 
-class HandlerPages:
+class HandlerPages(Pages):
     """Handlers: how each does, and its switch."""
 
-    def __init__(self, parts: ConsoleParts) -> None:
-        self._parts = parts
-
+    @override
     def routes(self) -> list[Route]:
-        """Return the routes of these pages."""
         return [
             get("/handlers", self._listing),
             get("/handlers/{name:console_id}", self._show),
@@ -97,7 +95,7 @@ class HandlerPages:
                 raise WrongFilter(f"no work item of a handler {name!r} is stored")
             before = (await reports.switches()).get(name, HandlerSwitch.ON)
             if self._parts.form(request).text("only_if") not in (None, before.value):
-                text = f"The handler is {before.value} now: somebody has switched it since. Nothing was changed."
+                text = f"The handler is {before.value} now: it was switched since. Nothing was changed."
                 return self._parts.pages.page(request, "error.html", {"text": text, "status": 409}, status=409)
             choice = {"handler": name, "before": before.value}
             action = NewAction(actor_of(request), verb, f"handler {name}", 1, choice)

@@ -1,4 +1,4 @@
-"""Jobs of the service: how far each is, and the timeline of one."""
+"""Jobs of the service: how far each is, its timeline, and the results that the service has and the store lacks."""
 
 import shlex
 from collections.abc import Iterator
@@ -7,15 +7,17 @@ from dataclasses import replace
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from typing_extensions import override
 
 from receiver.core.deliveries import DeliveryFilter
 from receiver.core.jobs import JobFilter, JobState, warnings
-from receiver.core.types import WorkState
+from receiver.core.recorded_actions import NewAction
+from receiver.core.types import Origin, WorkState
 from receiver.core.views import job_work_counts
 from receiver.core.work import WorkFilter
 from receiver.web.console.charts import timeline
-from receiver.web.console.filters import PAGE_SIZE
-from receiver.web.console.parts import ConsoleParts, get
+from receiver.web.console.filters import PAGE_SIZE, WrongFilter, segment
+from receiver.web.console.parts import Pages, actor_of, get, go_to, post
 from receiver.web.console.reports import newest_jobs
 
 _MAX_MARKS = 2_000
@@ -23,14 +25,11 @@ _MAX_MARKS = 2_000
 _MAX_HELD = 50
 
 
-class JobListPages:
+class JobListPages(Pages):
     """Jobs of the service: how far each is, and the timeline of one."""
 
-    def __init__(self, parts: ConsoleParts) -> None:
-        self._parts = parts
-
+    @override
     def routes(self) -> list[Route]:
-        """Return the routes of these pages."""
         return [get("/jobs", self._listing), get("/jobs/{job_id:console_id}", self._show)]
 
     async def _listing(self, request: Request) -> Response:
@@ -98,3 +97,50 @@ def _commands(job_id: str) -> Iterator[tuple[str, str]]:
         f"receiver jobs fetch {name} --to pages",
         "writes every document to a file in the new folder pages, and leaves the store alone.",
     )
+
+
+_ORIGINS = {"backfill": Origin.BACKFILL, "fetch": Origin.IMPORT}
+
+
+class JobResultPages(Pages):
+    """The results of a job that the service has and the store lacks."""
+
+    @override
+    def routes(self) -> list[Route]:
+        return [
+            post("/jobs/{job_id:console_id}/ask", self._ask),
+            get("/jobs/{job_id:console_id}/results", self._show),
+            post("/jobs/{job_id:console_id}/{verb}", self._import),
+        ]
+
+    async def _ask(self, request: Request) -> Response:
+        async with self._parts.access.reading() as reports:
+            job_id = (await reports.job(request.path_params["job_id"])).summary.job_id
+        if not self._parts.comparisons.can_ask:
+            raise WrongFilter("the console has no API key: set RECEIVER_API_KEY where it runs, and start it again")
+        self._parts.comparisons.begin(job_id)
+        return go_to(request, f"/jobs/{segment(job_id)}/results")
+
+    async def _show(self, request: Request) -> Response:
+        job_id = request.path_params["job_id"]
+        one = self._parts.comparisons.find(job_id)
+        if one is None:
+            return go_to(request, f"/jobs/{segment(job_id)}")
+        kinds = sorted(one.found.counts.items(), key=lambda kind: (-kind[1], kind[0])) if one.found else ()
+        return self._parts.pages.page(request, "job_results.html", {"one": one, "kinds": kinds})
+
+    async def _import(self, request: Request) -> Response:
+        job_id, verb = request.path_params["job_id"], request.path_params["verb"]
+        if verb not in _ORIGINS:
+            raise WrongFilter(f"there is no action {verb!r} on a job")
+        one = self._parts.comparisons.take(job_id)
+        if one is None:  # another tab was first, or it is long ago
+            return go_to(request, f"/jobs/{segment(job_id)}")
+        action = NewAction(actor_of(request), verb, f"job {job_id}", one.count, {"job": job_id})
+        origin, clock = _ORIGINS[verb], self._parts.clock
+        try:
+            number = await self._parts.runs.start(action, lambda *faces: one.carry_out(origin, clock, *faces))
+        except BaseException:
+            one.close()
+            raise
+        return go_to(request, f"/actions/{number}")

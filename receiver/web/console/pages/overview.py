@@ -1,14 +1,16 @@
-"""The first page: is all well, and what needs somebody."""
+"""The first page, and the stream by which open pages renew themselves (Server-Sent Events)."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from urllib.parse import urlencode
 
 from markupsafe import Markup
+from sse_starlette import EventSourceResponse
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
+from typing_extensions import override
 
 from receiver.core.activity import MINUTE
 from receiver.core.attention import Concern, ConcernKind, concerns, late_workers, read_attention, switched_off
@@ -21,40 +23,33 @@ from receiver.core.views import waiting_items, with_subjects
 from receiver.core.work import StoreFacts
 from receiver.web.console.charts import bars
 from receiver.web.console.filters import segment
-from receiver.web.console.parts import ConsoleParts, get
+from receiver.web.console.parts import ConsoleParts, Pages, get
 from receiver.web.console.reports import by_span, last_steps, newest_jobs
 
 _LATEST = 12
 LITTLE_ROOM = 100_000_000
-"""Free bytes of a disk that somebody should look after. It may be full within minutes."""
+"""With fewer free bytes the disk needs attention: it may be full within minutes."""
 _HOUR = timedelta(hours=1)
 _DAY = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
 class ShownConcern:
-    """Something that needs somebody, and the page that tells more."""
+    """Something that needs attention, and the page with its details."""
 
     tone: str
     """`bad` or `warn`."""
     text: str
-    """What it is."""
     link: str
-    """Path of the page."""
     since: datetime | None = None
-    """Since when, if that is known."""
     reason: str = ""
-    """What went wrong."""
 
 
-class OverviewPage:
-    """The first page: is all well, and what needs somebody."""
+class OverviewPage(Pages):
+    """The first page: what needs attention, and how the deployment does."""
 
-    def __init__(self, parts: ConsoleParts) -> None:
-        self._parts = parts
-
+    @override
     def routes(self) -> list[Route]:
-        """Return the routes of these pages."""
         return [get("/", self._show)]
 
     async def _show(self, request: Request) -> Response:
@@ -126,3 +121,38 @@ def _link(concern: Concern) -> str:
             return "/#workers"
         case _:
             return "/deliveries"
+
+
+MAX_STREAMS = 100
+"""Pages that renew themselves at one time. Each holds a connection."""
+_RETRY_SECONDS = 30
+
+
+class ChangeStream(Pages):
+    """The stream that an open page listens to."""
+
+    def __init__(self, parts: ConsoleParts) -> None:
+        super().__init__(parts)
+        self._open = 0
+
+    @override
+    def routes(self) -> list[Route]:
+        return [get("/changes", self.stream)]
+
+    async def stream(self, request: Request) -> Response:
+        """Return an answer that ends with the console, or when the page is left."""
+        if request.method == "HEAD":
+            return Response(media_type="text/event-stream")
+        if self._open >= MAX_STREAMS:
+            headers = {"retry-after": str(_RETRY_SECONDS)}
+            return PlainTextResponse("Too many pages listen already. This one can be reloaded.", 503, headers)
+        return EventSourceResponse(self._lines())
+
+    async def _lines(self) -> AsyncIterator[dict[str, str]]:
+        self._open += 1
+        try:
+            yield {"event": "ready", "data": ""}
+            while await self._parts.changes.next():
+                yield {"event": "changed", "data": ""}
+        finally:
+            self._open -= 1

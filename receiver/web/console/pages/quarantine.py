@@ -5,25 +5,23 @@ from dataclasses import replace
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from typing_extensions import override
 
 from receiver.core.envelope import read_envelope
 from receiver.core.recorded_actions import NewAction
 from receiver.core.types import AppendOutcome
 from receiver.errors import Malformed
 from receiver.web.console.filters import PAGE_SIZE, segment
-from receiver.web.console.parts import ConsoleParts, actor_of, get, go_to, post
+from receiver.web.console.parts import Pages, actor_of, get, go_to, post
 
 _SHOWN = 20_000
 
 
-class QuarantinePages:
+class QuarantinePages(Pages):
     """Quarantine: authentic requests that are no valid delivery, and releasing them."""
 
-    def __init__(self, parts: ConsoleParts) -> None:
-        self._parts = parts
-
+    @override
     def routes(self) -> list[Route]:
-        """Return the routes of these pages."""
         return [
             get("/quarantine", self._listing),
             get("/quarantine/{number:console_row}", self._show),

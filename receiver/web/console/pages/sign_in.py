@@ -3,22 +3,20 @@
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from typing_extensions import override
 
 from receiver.runtime.log_lines import event_log
 from receiver.web.console.gate import cookie_header, local_target
-from receiver.web.console.parts import ConsoleParts, client_of, get, go_to, post
+from receiver.web.console.parts import Pages, client_of, get, go_to, post
 
 log = event_log(__name__)
 
 
-class SignInPages:
+class SignInPages(Pages):
     """Signing in and out."""
 
-    def __init__(self, parts: ConsoleParts) -> None:
-        self._parts = parts
-
+    @override
     def routes(self) -> list[Route]:
-        """Return the routes of these pages."""
         return [get("/sign-in", self._show), post("/sign-in", self._sign_in), post("/sign-out", self._sign_out)]
 
     def _form(self, request: Request, target: str, error: str = "", status: int = 200) -> Response:

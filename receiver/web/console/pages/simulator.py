@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from typing_extensions import override
 
 from receiver.core.units import parse_duration
 from receiver.service.simulator.charts import fates, svg, times, waves
@@ -15,22 +16,19 @@ from receiver.service.simulator.report import SimulationReport, report_on
 from receiver.service.simulator.scenario import ArrivalPattern, Endpoint, Latency, Outage, OutageKind, Scenario
 from receiver.service.simulator.words import answer, described
 from receiver.web.console.filters import Query, WrongFilter
-from receiver.web.console.parts import ConsoleParts, get
+from receiver.web.console.parts import Pages, get
 
 MAX_DELIVERIES = 100_000
-"""Of one simulation: it runs while somebody waits."""
+"""Of one simulation: it runs while the page waits."""
 _DEFAULTS = {"rate": "1", "duration": "1h", "outage_from": "10m", "outage_for": "25m", "kind": "refuse"}
 _DEFAULTS |= {"latency": "200ms", "capacity": "", "error_rate": "0"}
 
 
-class SimulatorPage:
+class SimulatorPage(Pages):
     """The simulator: what an outage costs, redrawn with each change of the form."""
 
-    def __init__(self, parts: ConsoleParts) -> None:
-        self._parts = parts
-
+    @override
     def routes(self) -> list[Route]:
-        """Return the routes of these pages."""
         return [get("/simulator", self._show)]
 
     async def _show(self, request: Request) -> Response:

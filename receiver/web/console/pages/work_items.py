@@ -1,10 +1,11 @@
-"""Work items: the list, one item, and changing many with a plan first."""
+"""Work items: the list, one item, the dead in groups, and changing many with a plan first."""
 
 from dataclasses import dataclass, replace
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from typing_extensions import override
 
 from receiver.core.bulk import BURY, RETRY, TAKE_BACK, WorkAction, WorkPlan
 from receiver.core.choosing import ChosenWork, choose_matching, choose_named, described, filter_words
@@ -14,10 +15,10 @@ from receiver.core.ports.store import Controls
 from receiver.core.recorded_actions import NewAction
 from receiver.core.types import WorkState
 from receiver.core.views import explanation, run_time
-from receiver.core.work import WorkFilter
+from receiver.core.work import EXAMINED, WorkFilter, grouped
 from receiver.web.console.actions import ActionRun
 from receiver.web.console.filters import PAGE_SIZE, Query, WrongFilter
-from receiver.web.console.parts import ConsoleParts, actor_of, get, go_to, post
+from receiver.web.console.parts import ConsoleParts, Pages, actor_of, get, go_to, post
 
 ACTIONS = {"retry": RETRY, "bury": BURY, "take-back": TAKE_BACK}
 """By their names in addresses."""
@@ -50,14 +51,11 @@ class _Wanted:
         return described(self.ids, self.given)
 
 
-class WorkItemPages:
+class WorkItemPages(Pages):
     """Work items: the list, one item, and changing many with a plan first."""
 
-    def __init__(self, parts: ConsoleParts) -> None:
-        self._parts = parts
-
+    @override
     def routes(self) -> list[Route]:
-        """Return the routes of these pages."""
         return [
             get("/work-items", self._listing),
             get("/work-items/{work_id:console_row}", self._show),
@@ -143,7 +141,7 @@ class WorkItemPages:
 
 
 def _wanted(parts: ConsoleParts, path: str, query: Query) -> _Wanted:
-    """Read what an action is about. Nothing at all is refused, so that nobody changes everything by accident."""
+    """Read what an action is about. An empty filter is refused: it would change everything."""
     if path not in ACTIONS:
         raise WrongFilter(f"there is no action {path!r} on work items")
     ids = query.numbers("ids", _MAX_NAMED)
@@ -190,3 +188,18 @@ async def _carry_out(
         else:
             reason = f"action #{wanted.work.action} was undone"
             await controls.take_back(ids, reason, now=now, action=run.number)
+
+
+class DeadLetterPage(Pages):
+    """Dead letters in groups."""
+
+    @override
+    def routes(self) -> list[Route]:
+        return [get("/dead", self._show)]
+
+    async def _show(self, request: Request) -> Response:
+        wanted = WorkFilter(state=WorkState.DEAD, limit=EXAMINED)
+        async with self._parts.access.reading() as reports:
+            items = [one async for one in reports.work_items(wanted)]
+        content = {"groups": grouped(items), "is_cut": len(items) == EXAMINED, "examined": EXAMINED}
+        return self._parts.pages.page(request, "dead.html", content)

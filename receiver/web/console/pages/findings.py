@@ -1,21 +1,30 @@
-"""Monitors: their checks over time, and how many pages each found changed."""
+"""What the newest deliveries show: drift, and the checks of monitors."""
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from typing_extensions import override
 
-from receiver.web.console.parts import ConsoleParts, get
+from receiver.web.console.parts import Pages, get
 from receiver.web.console.reports import SHOWN, ShownCheck
 
 
-class MonitorPages:
+class DriftPage(Pages):
+    """The page of drift."""
+
+    @override
+    def routes(self) -> list[Route]:
+        return [get("/drift", self._show)]
+
+    async def _show(self, request: Request) -> Response:
+        return self._parts.pages.page(request, "drift.html", {"found": await self._parts.drift.wait()})
+
+
+class MonitorPages(Pages):
     """The page of monitors."""
 
-    def __init__(self, parts: ConsoleParts) -> None:
-        self._parts = parts
-
+    @override
     def routes(self) -> list[Route]:
-        """Return the route of this page."""
         return [get("/monitors", self._show)]
 
     async def _show(self, request: Request) -> Response:
