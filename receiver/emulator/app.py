@@ -35,7 +35,7 @@ from receiver.emulator.state import database
 from receiver.emulator.state.database import StateDatabase
 from receiver.emulator.webhooks import table as webhook_tables
 from receiver.emulator.webhooks.outbox import Outbox
-from receiver.emulator.wire.policy import RequestPolicy
+from receiver.emulator.wire.bodies import RequestPolicy
 
 SCHEMAS: tuple[str, ...] = (
     credit_tables.SCHEMA,

@@ -36,7 +36,7 @@ from receiver.emulator.research.engine import ResearchContext, ResearchEngine, R
 from receiver.emulator.scraping import cache as cache_tables
 from receiver.emulator.scraping import cache as kept_tables
 from receiver.emulator.scraping import history as history_tables
-from receiver.emulator.scraping.cache import KnownUrls
+from receiver.emulator.scraping.history import KnownUrls
 from receiver.emulator.search import index as search_tables
 from receiver.emulator.search.engine import SearchEngine, SearchWatcher
 from receiver.emulator.search.searxng import SearxngClient

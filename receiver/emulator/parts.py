@@ -18,7 +18,7 @@ from receiver.emulator.ids import IdSource
 from receiver.emulator.options import EmulatorOptions
 from receiver.emulator.state.database import StateDatabase
 from receiver.emulator.webhooks.outbox import Outbox
-from receiver.emulator.wire.policy import RequestPolicy
+from receiver.emulator.wire.bodies import RequestPolicy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

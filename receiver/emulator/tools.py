@@ -9,7 +9,7 @@ from receiver.emulator.account.account import pages_at_once
 from receiver.emulator.browser.assembly import BrowserParts
 from receiver.emulator.browser.chromium import find_browser
 from receiver.emulator.browser.media import MediaStore
-from receiver.emulator.content.readers import PageReaders
+from receiver.emulator.content.page import PageReaders
 from receiver.emulator.extraction.model import LanguageModel
 from receiver.emulator.fetching.fetcher import Fetcher
 from receiver.emulator.jobs.sites import OpenSite, site_opener

@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from receiver.emulator.content.markdown.writer import to_markdown
-from receiver.emulator.content.page import read_page
 from receiver.emulator.content.parsing import content_root, parse_html
 from receiver.emulator.scrapes import FetchedPage, ScrapePlan
 from tests.benchmarks.report import table, write_json
+from tests.emulator.content.pages import read_page
 
 Convert = Callable[[str], str]
 

@@ -32,7 +32,7 @@ from receiver.emulator.options import EmulatorOptions
 from receiver.emulator.scrapes import ScrapedPage, ScrapePlan
 from receiver.emulator.state.database import StateDatabase
 from receiver.emulator.webhooks.outbox import Outbox
-from receiver.emulator.wire.plans import CrawlPlan
+from receiver.emulator.wire.jobs import CrawlPlan
 from tests.benchmarks.report import table, write_json
 from tests.benchmarks.servers import memory_kib_of, real_folder
 from tests.emulator.world import SCHEMAS, MadeAccount, MadeRules

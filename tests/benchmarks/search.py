@@ -19,8 +19,7 @@ from itertools import accumulate, islice
 from pathlib import Path
 
 from receiver.core.clock import to_micros
-from receiver.emulator.search.finding import SearchScope, find_pages
-from receiver.emulator.search.hits import PageHit, load_pages, page_hits
+from receiver.emulator.search.finding import PageHit, SearchScope, find_pages, load_pages, page_hits
 from receiver.emulator.search.index import SCHEMA, PageEntry, put
 from receiver.emulator.search.queries import EVERY, host_names, mark, month_of, read_query
 from receiver.emulator.state.database import CACHE_KIB

@@ -22,7 +22,7 @@ from receiver.emulator.monitors.service import Monitors
 from receiver.emulator.monitors.site_crawls import QuietCrawler
 from receiver.emulator.state.database import StateDatabase
 from receiver.emulator.webhooks.outbox import Outbox
-from receiver.emulator.wire.plans import CrawlPlan
+from receiver.emulator.wire.jobs import CrawlPlan
 from tests.emulator.world import SCHEMAS, SITE, TEAM, MadePage, MadeRules, MadeScraper, put
 
 PAGES = 400

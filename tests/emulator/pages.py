@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 
 from receiver.core.clock import VirtualClock
-from receiver.emulator.content.readers import PageReaders
+from receiver.emulator.content.page import PageReaders
 from receiver.emulator.contracts import WebhookTarget
 from receiver.emulator.extraction.model import LanguageModel
 from receiver.emulator.failures import ScrapeFailed

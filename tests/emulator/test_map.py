@@ -12,15 +12,14 @@ from receiver.emulator.api.calls import ApiCall
 from receiver.emulator.api.map import MapOperations
 from receiver.emulator.failures import CallRefused, ScrapeFailed
 from receiver.emulator.fetching.fetcher import Fetcher
-from receiver.emulator.fetching.site_links import SiteLink, sorted_by_likeness
+from receiver.emulator.fetching.scope import SiteLink, sorted_by_likeness
 from receiver.emulator.ids import IdSource
 from receiver.emulator.options import EmulatorOptions, SiteSource
 from receiver.emulator.scrapes import ScrapedPage, ScrapePlan
 from receiver.emulator.scraping import history
-from receiver.emulator.scraping.cache import KnownUrls
-from receiver.emulator.scraping.history import entry_of, insert_entry
+from receiver.emulator.scraping.history import KnownUrls, entry_of, insert_entry
 from receiver.emulator.state.database import StateDatabase
-from receiver.emulator.wire.policy import RequestPolicy
+from receiver.emulator.wire.bodies import RequestPolicy
 
 SITE = "https://docs.acme.test"
 Pages = dict[str, str | bytes]

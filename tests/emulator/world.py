@@ -29,8 +29,8 @@ from receiver.emulator.scrapes import ScrapedPage, ScrapePlan
 from receiver.emulator.state.database import StateDatabase
 from receiver.emulator.webhooks import table
 from receiver.emulator.webhooks.outbox import Outbox
-from receiver.emulator.wire.plans import BatchPlan, CrawlPlan
-from receiver.emulator.wire.policy import RequestPolicy
+from receiver.emulator.wire.bodies import RequestPolicy
+from receiver.emulator.wire.jobs import BatchPlan, CrawlPlan
 from tests.doubles import soon
 
 SITE = "https://site.test"

@@ -17,8 +17,7 @@ from receiver.emulator.admin.journal import Journal
 from receiver.emulator.clock import EmulatorClock, wire_time
 from receiver.emulator.failures import CallRefused
 from receiver.emulator.webhooks.table import DeliveryRecord
-from receiver.emulator.wire.issues import custom_issue, read_body, refusal
-from receiver.emulator.wire.policy import RequestPolicy
+from receiver.emulator.wire.bodies import RequestPolicy, custom_issue, read_body, refusal
 from receiver.events.catalog import EVENT_CLASSES
 from receiver.requests.base import Request
 

@@ -9,7 +9,7 @@ from receiver.emulator.admin.operations import AdminOperations
 from receiver.emulator.api.dispatch import read_json, refusal_body, reply, unknown_error_body
 from receiver.emulator.failures import CallRefused
 from receiver.emulator.ids import IdSource
-from receiver.emulator.wire.json_bodies import without_nulls
+from receiver.emulator.wire.bodies import without_nulls
 from receiver.runtime.log_lines import event_log
 
 log = event_log(__name__)

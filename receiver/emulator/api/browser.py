@@ -12,8 +12,8 @@ from receiver.emulator.clock import wire_time
 from receiver.emulator.extraction.model import LanguageModel, ModelFailed
 from receiver.emulator.failures import CallRefused
 from receiver.emulator.scraping.cache import KeptScrapes, ScrapeExpired
+from receiver.emulator.wire.bodies import RequestPolicy
 from receiver.emulator.wire.browser import InteractBody, read_code, read_interaction, read_session
-from receiver.emulator.wire.policy import RequestPolicy
 
 _NO_BROWSER = "Browser sessions need a browser, which the emulator does not have"
 _SYSTEM = (

@@ -13,8 +13,7 @@ from receiver.core.addresses import is_loopback
 from receiver.emulator.account.keys import ApiKeys
 from receiver.emulator.contracts import Account
 from receiver.emulator.failures import CallRefused
-from receiver.emulator.wire.issues import custom_issue, read_body, refusal
-from receiver.emulator.wire.policy import RequestPolicy
+from receiver.emulator.wire.bodies import RequestPolicy, custom_issue, read_body, refusal
 
 __all__ = ["Answer", "ApiCall", "ApiOperation", "CallRefused", "Handle", "Json", "UploadedFile"]
 

@@ -25,7 +25,7 @@ from receiver.emulator.contracts import Account
 from receiver.emulator.failures import CallRefused, ScrapeFailed, TooManyAtOnce
 from receiver.emulator.ids import IdSource
 from receiver.emulator.json_text import to_json_beside
-from receiver.emulator.wire.json_bodies import parse_body, without_nulls
+from receiver.emulator.wire.bodies import parse_body, without_nulls
 from receiver.runtime.log_lines import event_log
 from receiver.signals.traces.switch import answer_span
 

@@ -6,8 +6,8 @@ from typing import Protocol
 from receiver.emulator.account.feedback import MOST_REFUNDS, FeedbackReceipt
 from receiver.emulator.api.calls import Answer, ApiCall, ApiOperation, CallRefused, Json
 from receiver.emulator.scraping.cache import KeptScrapes, ScrapeExpired
+from receiver.emulator.wire.bodies import RequestPolicy
 from receiver.emulator.wire.feedback import read_endpoint_feedback, read_search_feedback
-from receiver.emulator.wire.policy import RequestPolicy
 
 
 class AnsweredCalls(Protocol):

@@ -13,10 +13,8 @@ from receiver.emulator.jobs.crawls import CrawlEngine
 from receiver.emulator.jobs.prompts import options_of_prompt
 from receiver.emulator.jobs.records import EmulatedJobState, JobEnded, JobKind, JobNotFound, JobRecord, PageError
 from receiver.emulator.jobs.table import MAX_DOCUMENTS, ResultsPage
-from receiver.emulator.wire.issues import custom_issue, refusal
-from receiver.emulator.wire.jobs import read_batch, read_crawl
-from receiver.emulator.wire.plans import CrawlPlan
-from receiver.emulator.wire.policy import RequestPolicy
+from receiver.emulator.wire.bodies import RequestPolicy, custom_issue, refusal
+from receiver.emulator.wire.jobs import CrawlPlan, read_batch, read_crawl
 
 MAX_LIMIT = 1_000
 """The most documents that a call can ask for."""

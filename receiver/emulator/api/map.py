@@ -9,14 +9,14 @@ from receiver.emulator.contracts import Account, NoteAnswer
 from receiver.emulator.failures import ScrapeFailed
 from receiver.emulator.fetching.fetcher import Fetcher
 from receiver.emulator.fetching.robots import fetch_robots
-from receiver.emulator.fetching.site_links import SiteLink, SiteLinks, described, sorted_by_likeness
+from receiver.emulator.fetching.scope import SiteLink, SiteLinks, described, sorted_by_likeness
 from receiver.emulator.fetching.sitemaps import sitemap_urls
 from receiver.emulator.fetching.web_urls import without_credentials
 from receiver.emulator.ids import IdSource
 from receiver.emulator.scrapes import Json, ScrapedPage, Scraper
-from receiver.emulator.scraping.cache import KnownUrls
+from receiver.emulator.scraping.history import KnownUrls
+from receiver.emulator.wire.bodies import RequestPolicy
 from receiver.emulator.wire.maps import MapPlan, read_map
-from receiver.emulator.wire.policy import RequestPolicy
 
 CREDITS = 1
 _MOST = 100_000

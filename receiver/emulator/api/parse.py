@@ -5,13 +5,14 @@ from typing import Protocol
 
 from receiver.emulator.api.calls import Answer, ApiCall, ApiOperation, UploadedFile
 from receiver.emulator.clock import wire_time
-from receiver.emulator.content.uploads import MAX_BYTES, UPLOAD_FORMATS, PendingUploads, type_of_upload
+from receiver.emulator.content.kinds import UPLOAD_FORMATS
+from receiver.emulator.content.uploads import MAX_BYTES, PendingUploads, type_of_upload
 from receiver.emulator.contracts import Account
 from receiver.emulator.failures import CallRefused
 from receiver.emulator.scrapes import Json, ScrapedPage, ScrapePlan
 from receiver.emulator.scraping.cache import KeptScrapes
-from receiver.emulator.wire.files import read_parse_options, read_upload_request
-from receiver.emulator.wire.policy import RequestPolicy
+from receiver.emulator.wire.bodies import RequestPolicy
+from receiver.emulator.wire.scrape import read_parse_options, read_upload_request
 
 UPLOAD_PATH = "/v2/parse/upload/{ref}"
 _PART = "file"

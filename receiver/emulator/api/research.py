@@ -10,7 +10,7 @@ from receiver.emulator.clock import wire_time
 from receiver.emulator.json_text import to_json
 from receiver.emulator.research.engine import MAX_CREDITS_EXCEEDED, TOKENS_PER_CREDIT, ResearchEngine
 from receiver.emulator.research.table import ResearchRecord, ResearchState, ResearchStep
-from receiver.emulator.wire.policy import RequestPolicy
+from receiver.emulator.wire.bodies import RequestPolicy
 from receiver.emulator.wire.research import read_agent, read_extract
 
 # FOLDED: What an agent did, event by event, in the words that SDKs read.

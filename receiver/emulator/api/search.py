@@ -11,9 +11,9 @@ from receiver.emulator.ids import IdSource
 from receiver.emulator.scrapes import Json, Scraper
 from receiver.emulator.scraping.cache import KeptScrapes
 from receiver.emulator.search.engine import SearchEngine, SearchFindings
-from receiver.emulator.search.hits import PageHit, PictureHit
+from receiver.emulator.search.finding import PageHit, PictureHit
 from receiver.emulator.search.queries import category_of
-from receiver.emulator.wire.policy import RequestPolicy
+from receiver.emulator.wire.bodies import RequestPolicy
 from receiver.emulator.wire.searches import SearchPlan, read_developer_search, read_gov_search, read_search
 from receiver.requests import prices
 

@@ -5,7 +5,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from receiver.emulator.fetching.languages import accept_language
+from receiver.emulator.fetching.fetcher import accept_language
 from receiver.emulator.scrapes import ScrapePlan
 
 DESKTOP = (1920, 1080)

@@ -12,8 +12,8 @@ from playwright.async_api import Error
 from receiver.emulator.browser.devices import Device
 from receiver.emulator.failures import ScrapeFailed
 from receiver.emulator.fetching.fetcher import BrowserRequest, Fetcher, SingleAnswer
+from receiver.emulator.fetching.network import NetworkZone
 from receiver.emulator.fetching.refusals import site_error
-from receiver.emulator.fetching.zones import NetworkZone
 
 # FOLDED: Which requests of a page are for advertisements or cookie pop-ups: a short list of well-known hosts. //
 # The names are those that the makers document for their scripts; lists such as EasyList are far longer, and not

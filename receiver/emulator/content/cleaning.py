@@ -1,4 +1,4 @@
-"""Cleans a tree: what is never content goes, then what was excluded, then all around the main content."""
+"""Removes from a tree what is never content, then what was excluded, then what surrounds the main content."""
 
 import re
 from collections.abc import Iterable
@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode, SelectolaxError
 
-from receiver.emulator.content.images import largest_source
 from receiver.emulator.content.parsing import content_root
-from receiver.emulator.content.urls import Resolver, without_fragment
+from receiver.emulator.content.urls import Resolver, largest_source, without_fragment
 
 _NEVER = "head, meta, noscript, style, script"
 _TAGS = "header footer nav aside"
@@ -21,7 +20,8 @@ _AROUND = ", ".join(
     [*_TAGS.split(), *(f".{name}" for name in _CLASSES.split()), *(f"#{name}" for name in _IDS.split())]
 )
 _MAIN = "#main, .swoogo-cols, .swoogo-text, .swoogo-table-div, .swoogo-space, .swoogo-alert, .swoogo-sponsors"
-"""An element around one of these is never removed as not being main content."""
+"""An element around one of these always counts as main content."""
+_SKIP = re.compile(r"\[skip to content\]\([^()\s]*#[^()]*\)", re.IGNORECASE)
 _MOST_COPIED = 20_000_000
 _MOST_SELECTORS = 200
 
@@ -31,13 +31,11 @@ class CleanPage:
     """A cleaned tree."""
 
     tree: LexborHTMLParser
-    """The whole document."""
     root: LexborNode
-    """What holds its content."""
     links: list[str] = field(default_factory=list)
     """Absolute, without fragments, each once, in the order of the page."""
     warnings: list[str] = field(default_factory=list)
-    """For the caller: which options had no effect, or not all of it."""
+    """For the caller: which options had no effect, or only a part of it."""
 
 
 def clean(
@@ -64,7 +62,7 @@ def clean(
 
 
 def matches(tree: LexborHTMLParser, selector: str) -> list[LexborNode] | None:
-    """Return what a CSS selector matches; None if it is not one."""
+    """Return the elements that a CSS selector matches; None if it is not a selector."""
     try:
         return list(tree.css(selector)) if selector.strip() else None
     except SelectolaxError:
@@ -81,7 +79,7 @@ def _matches(page: CleanPage, selector: str, option: str) -> list[LexborNode]:
 
 
 def _matches_of_pattern(root: LexborNode, part: str) -> list[LexborNode]:
-    """Return the elements with a name or attribute in which some letters occur, whatever their case."""
+    """Return the elements whose name or attributes contain a text, whatever its case."""
     found = []
     for node in root.traverse():
         if node.is_element_node:
@@ -92,7 +90,7 @@ def _matches_of_pattern(root: LexborNode, part: str) -> list[LexborNode]:
 
 
 def _remove(root: LexborNode, nodes: list[LexborNode]) -> None:
-    # From the end: an inner element comes after the outer one, and must not be touched once that is gone.
+    # From the end: an inner element comes after its outer one, and must not be touched once that is gone.
     kept = root.mem_id
     above = set()
     parent = root.parent
@@ -105,7 +103,7 @@ def _remove(root: LexborNode, nodes: list[LexborNode]) -> None:
 
 
 def _keep_only(page: CleanPage, selectors: list[str]) -> None:
-    """Make a new root with a copy of each match, in the order of the selectors."""
+    """Replace the content by a copy of each match, in the order of the selectors."""
     chosen = page.tree.create_node("div")
     size = 0
     for selector in selectors[:_MOST_SELECTORS]:
@@ -113,7 +111,7 @@ def _keep_only(page: CleanPage, selectors: list[str]) -> None:
             size += len(node.html or "")
             if size > _MOST_COPIED:
                 page.warnings.append(
-                    "includeTags: the elements lie in one another so often that not all were kept."
+                    "includeTags: too many of the elements are inside one another, so not all were kept."
                 )
                 break
             chosen.insert_child(node)
@@ -152,9 +150,6 @@ def _absolute_links(root: LexborNode, resolver: Resolver) -> list[str]:
             links.setdefault(without_fragment(absolute))
     links.pop("", None)
     return list(links)
-
-
-_SKIP = re.compile(r"\[skip to content\]\([^()\s]*#[^()]*\)", re.IGNORECASE)
 
 
 def without_skip_link(markdown: str) -> str:

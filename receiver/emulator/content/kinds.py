@@ -1,15 +1,17 @@
-"""What kind of content a body is: by its type, by the end of its name, by its first bytes."""
+"""The kind of a body's content, by its media type, the end of its name and its first bytes."""
 
 import zipfile
 import zlib
+from dataclasses import dataclass
 from enum import StrEnum
 from io import BytesIO
 from pathlib import PurePosixPath
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 
 class ContentKind(StrEnum):
-    """A kind of content that is read in a way of its own."""
+    """A kind of content that has a reader of its own."""
 
     HTML = "html"
     PDF = "pdf"
@@ -29,58 +31,78 @@ class ContentKind(StrEnum):
 
 
 _OFFICE = "application/vnd.openxmlformats-officedocument."
+_ODF = "application/vnd.oasis.opendocument."
+
+
+@dataclass(frozen=True, slots=True)
+class UploadFormat:
+    """A kind of files, as an item of the list of formats."""
+
+    format: str
+    extensions: tuple[str, ...]
+    """With the dot."""
+    types: tuple[str, ...]
+    """Media types, the usual one first."""
+    kind: ContentKind | None
+    """How it is read; None if it cannot be read here."""
+    group: Literal["html", "document"] = "document"
+    """The service calls it `kind`."""
+
+    def wire(self) -> dict[str, Any]:
+        """Return the format as an item of the list."""
+        return {
+            "format": self.format,
+            "kind": self.group,
+            "extensions": list(self.extensions),
+            "mimeTypes": list(self.types),
+            "available": self.kind is not None,
+        }
+
+
+UPLOAD_FORMATS = (
+    UploadFormat(
+        "html", (".html", ".htm", ".xhtml"), ("text/html", "application/xhtml+xml"), ContentKind.HTML, "html"
+    ),
+    UploadFormat("pdf", (".pdf",), ("application/pdf",), ContentKind.PDF),
+    UploadFormat("docx", (".docx",), (f"{_OFFICE}wordprocessingml.document",), ContentKind.DOCX),
+    UploadFormat("doc", (".doc",), ("application/msword",), None),
+    UploadFormat(
+        "odt",
+        (".odt", ".ods", ".odp"),
+        (f"{_ODF}text", f"{_ODF}spreadsheet", f"{_ODF}presentation"),
+        ContentKind.OPEN_DOCUMENT,
+    ),
+    UploadFormat("rtf", (".rtf",), ("application/rtf", "text/rtf"), ContentKind.RTF),
+    UploadFormat("xlsx", (".xlsx", ".xlsm"), (f"{_OFFICE}spreadsheetml.sheet",), ContentKind.XLSX),
+    UploadFormat("xls", (".xls",), ("application/vnd.ms-excel",), None),
+    UploadFormat("csv", (".csv", ".tsv"), ("text/csv", "text/tab-separated-values"), ContentKind.CSV),
+    UploadFormat("pptx", (".pptx",), (f"{_OFFICE}presentationml.presentation",), ContentKind.PPTX),
+    UploadFormat("epub", (".epub",), ("application/epub+zip",), ContentKind.EPUB),
+    UploadFormat("markdown", (".md", ".markdown"), ("text/markdown",), ContentKind.TEXT),
+    UploadFormat("txt", (".txt", ".text", ".rst", ".log"), ("text/plain",), ContentKind.TEXT),
+    UploadFormat("json", (".json",), ("application/json",), ContentKind.JSON),
+    UploadFormat("xml", (".xml",), ("application/xml", "text/xml"), ContentKind.XML),
+)
+"""The formats that the service names, and those that only the emulator reads."""
+_TEXTS = ("javascript", "x-javascript", "x-ndjson", "yaml", "x-yaml", "toml", "sql")
+_KINDS = tuple(one for one in UPLOAD_FORMATS if one.kind is not None)
 _BY_TYPE = {
-    "text/html": ContentKind.HTML,
-    "application/xhtml+xml": ContentKind.HTML,
-    "application/pdf": ContentKind.PDF,
+    **{name: one.kind for one in _KINDS for name in one.types},
     "application/x-pdf": ContentKind.PDF,
-    "application/json": ContentKind.JSON,
     "text/json": ContentKind.JSON,
-    "application/xml": ContentKind.XML,
-    "text/xml": ContentKind.XML,
-    "text/csv": ContentKind.CSV,
     "application/csv": ContentKind.CSV,
-    "text/tab-separated-values": ContentKind.CSV,
-    "application/rtf": ContentKind.RTF,
-    "text/rtf": ContentKind.RTF,
-    "application/epub+zip": ContentKind.EPUB,
-    f"{_OFFICE}wordprocessingml.document": ContentKind.DOCX,
-    f"{_OFFICE}spreadsheetml.sheet": ContentKind.XLSX,
-    f"{_OFFICE}presentationml.presentation": ContentKind.PPTX,
     "application/vnd.ms-excel.sheet.macroenabled.12": ContentKind.XLSX,
-    "application/vnd.oasis.opendocument.text": ContentKind.OPEN_DOCUMENT,
-    "application/vnd.oasis.opendocument.spreadsheet": ContentKind.OPEN_DOCUMENT,
-    "application/vnd.oasis.opendocument.presentation": ContentKind.OPEN_DOCUMENT,
-    "application/javascript": ContentKind.TEXT,
-    "application/x-javascript": ContentKind.TEXT,
-    "application/x-ndjson": ContentKind.TEXT,
-    "application/yaml": ContentKind.TEXT,
-    "application/x-yaml": ContentKind.TEXT,
-    "application/toml": ContentKind.TEXT,
-    "application/sql": ContentKind.TEXT,
+    **dict.fromkeys((f"application/{name}" for name in _TEXTS), ContentKind.TEXT),
 }
-_BY_NAME = {
-    **dict.fromkeys((".html", ".htm", ".xhtml"), ContentKind.HTML),
-    **dict.fromkeys((".txt", ".text", ".md", ".markdown", ".rst", ".log"), ContentKind.TEXT),
-    **dict.fromkeys((".odt", ".ods", ".odp"), ContentKind.OPEN_DOCUMENT),
-    **dict.fromkeys((".xml", ".rss", ".atom"), ContentKind.XML),
-    **dict.fromkeys((".xlsx", ".xlsm"), ContentKind.XLSX),
-    ".pdf": ContentKind.PDF,
-    ".json": ContentKind.JSON,
-    ".docx": ContentKind.DOCX,
-    ".pptx": ContentKind.PPTX,
-    ".epub": ContentKind.EPUB,
-    ".rtf": ContentKind.RTF,
-    ".csv": ContentKind.CSV,
-    ".tsv": ContentKind.CSV,
-}
+_BY_NAME = {name: one.kind for one in _KINDS for name in one.extensions}
+_BY_NAME |= dict.fromkeys((".rss", ".atom"), ContentKind.XML)
 _UNKNOWN = {
     "",
     "application/octet-stream",
     "binary/octet-stream",
     "application/zip",
     "application/x-zip-compressed",
-    # What is called so is as often RTF, HTML or CSV as a file of the older Office.
+    # Under these names come RTF, HTML and CSV as often as files of the older Office.
     "application/msword",
     "application/vnd.ms-excel",
     "application/vnd.ms-powerpoint",
@@ -100,7 +122,7 @@ def kind_of(body: bytes, content_type: str, name: str, *, name_first: bool = Fal
 
 
 def _by_type(content_type: str) -> ContentKind | None:
-    """Return the kind that a content type names; None if it says nothing."""
+    """Return the kind of a media type; None for one that says nothing."""
     if content_type in _UNKNOWN:
         return None
     known = _BY_TYPE.get(content_type)

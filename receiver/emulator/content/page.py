@@ -1,29 +1,31 @@
-"""From what a site answered to the content of the page, in the formats that a scrape asked for."""
+"""From a site's answer to the content of the page, in the formats that a scrape asked for."""
 
+import asyncio
 import base64
 import codecs
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, fields
+from types import TracebackType
+from typing import Any, Self
 
 from selectolax.lexbor import LexborHTMLParser
 
 from receiver.emulator.content.cleaning import CleanPage, clean, matches, without_skip_link
-from receiver.emulator.content.documents.isolation import read_document
+from receiver.emulator.content.documents.child import read_document
 from receiver.emulator.content.documents.markup import DocumentText
-from receiver.emulator.content.images import images_of
 from receiver.emulator.content.kinds import ContentKind, kind_of
 from receiver.emulator.content.markdown.texts import fenced
 from receiver.emulator.content.markdown.writer import to_markdown
-from receiver.emulator.content.outline import outline_of
+from receiver.emulator.content.metadata import metadata_of, outline_of
 from receiver.emulator.content.parsing import parse_html
-from receiver.emulator.content.urls import Resolver, resolver_of
+from receiver.emulator.content.urls import Resolver, images_of, resolver_of
 from receiver.emulator.failures import ScrapeFailed
 from receiver.emulator.scrapes import FetchedPage, ScrapePlan
+from receiver.emulator.working.processes import SMALL, HeavyWork, WorkLost
 
-# FOLDED: From bytes to text, as browsers do it: byte order mark, header, `meta`, then UTF-8.
 _MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _PRESCAN = 4096
 _IN_HEADER = re.compile(r"charset\s*=\s*[\"']?([^\s\"';,]+)", re.IGNORECASE)
@@ -74,7 +76,10 @@ _CODEC_OF = {label: codec for codec, labels in _CODECS.items() for label in (cod
 
 
 def decode(body: bytes, content_type: str = "") -> str:
-    """Return the text of a body. It never fails: what does not fit becomes U+FFFD."""
+    """Return the text of a body, as browsers read it: by its byte order mark, the header, `meta`, or else UTF-8.
+
+    It never fails: bytes that do not fit become U+FFFD.
+    """
     for mark, codec in _MARKS:
         if body.startswith(mark):
             return body[len(mark) :].decode(codec, "replace")
@@ -88,132 +93,19 @@ def codec_of(body: bytes, content_type: str = "") -> str:
     head = body[:_PRESCAN]
     for pattern in (_IN_META, _IN_XML):
         if (declared := pattern.search(head)) and (codec := _CODEC_OF.get(declared[1].decode().lower())):
-            # Had it been UTF-16, this could not have been read.
+            # In UTF-16 the declaration itself could not have been read.
             return "utf-8" if codec.startswith("utf-16") else codec
     return "utf-8"
 
 
-# FOLDED: What a page says of itself: title, description, language, and all its `meta` elements.
-_NAMED = {
-    "description": "description",
-    "keywords": "keywords",
-    "robots": "robots",
-    "og:title": "ogTitle",
-    "og:description": "ogDescription",
-    "og:url": "ogUrl",
-    "og:image": "ogImage",
-    "og:audio": "ogAudio",
-    "og:determiner": "ogDeterminer",
-    "og:locale": "ogLocale",
-    "og:site_name": "ogSiteName",
-    "og:video": "ogVideo",
-    "article:section": "articleSection",
-    "article:tag": "articleTag",
-    "article:published_time": "publishedTime",
-    "article:modified_time": "modifiedTime",
-    "dcterms.created": "dcTermsCreated",
-    "dc.date.created": "dcDateCreated",
-    "dc.date": "dcDate",
-    "dcterms.type": "dcTermsType",
-    "dc.type": "dcType",
-    "dcterms.audience": "dcTermsAudience",
-    "dcterms.subject": "dcTermsSubject",
-    "dc.subject": "dcSubject",
-    "dc.description": "dcDescription",
-    "dcterms.keywords": "dcTermsKeywords",
-}
-_LOCALES = "og:locale:alternate"
-_OURS = [
-    "title",
-    "favicon",
-    "ogLocaleAlternate",
-    "scrapeId",
-    "sourceURL",
-    "url",
-    "statusCode",
-    "contentType",
-    "proxyUsed",
-    "cacheState",
-    "cachedAt",
-    "numPages",
-    "totalPages",
-    "creditsUsed",
-    "timezone",
-    "error",
-    "concurrencyLimited",
-    "concurrencyQueueDurationMs",
-    "indexId",
-    "postprocessorsUsed",
-]
-"""Names that the service itself fills in, some of them not with texts. No page may say them."""
-
-
-def metadata_of(tree: LexborHTMLParser, resolver: Resolver) -> dict[str, Any]:
-    """Return the metadata that a page holds, by the service's names and by the page's own."""
-    tags = _meta_tags(tree)
-    first = {name.lower(): values[0] for name, values in reversed(tags.items())}
-    found: dict[str, Any] = {}
-    head_title = tree.head.css_first("title") if tree.head is not None else None
-    title = head_title.text().strip() if head_title is not None else ""
-    if title := title or first.get("og:title") or first.get("twitter:title") or "":
-        found["title"] = title
-    if language := (_of_root(tree).get("lang") or "").strip():
-        found["language"] = language
-    if favicon := _favicon(tree, resolver):
-        found["favicon"] = favicon
-    found.update({ours: first[name] for name, ours in _NAMED.items() if first.get(name)})
-    locales = [value for name, values in tags.items() if name.lower() == _LOCALES for value in values]
-    if locales:
-        found["ogLocaleAlternate"] = locales
-    found.update({name: _together(name, values) for name, values in tags.items() if name not in _OURS})
-    return found
-
-
-def _of_root(tree: LexborHTMLParser) -> dict[str, str | None]:
-    return tree.root.attributes if tree.root is not None else {}
-
-
-def _meta_tags(tree: LexborHTMLParser) -> dict[str, list[str]]:
-    tags: dict[str, list[str]] = {}
-    for node in tree.css("meta[content]"):
-        attributes = node.attributes
-        name = attributes.get("name") or attributes.get("property") or attributes.get("itemprop")
-        content = attributes.get("content")
-        if name and content:
-            tags.setdefault(name, []).append(content)
-    return tags
-
-
-def _together(name: str, values: list[str]) -> str | list[str]:
-    if len(values) == 1:
-        return values[0]
-    return ", ".join(values) if name == "description" else values
-
-
-def _favicon(tree: LexborHTMLParser, resolver: Resolver) -> str:
-    for node in tree.css("link[rel][href]"):
-        if "icon" in (node.attributes.get("rel") or "").lower().split():
-            return resolver.resolve(node.attributes.get("href") or "")
-    return ""
-
-
 MAX_INDEXED = 200_000
 """Characters of a page that a search index takes."""
-_WITHOUT_MARKDOWN = [
-    "html",
-    "rawHtml",
-    "rawBase64",
-    "links",
-    "images",
-    "attributes",
-    "screenshot",
-    "screenshot@fullPage",
-    "branding",
-    "audio",
-    "video",
-]
-
-
+_OTHER_FORMATS = (
+    "html rawHtml rawBase64 links images attributes screenshot screenshot@fullPage branding audio video"
+)
+_WITHOUT_MARKDOWN = frozenset(_OTHER_FORMATS.split())
+_OFFICE = (ContentKind.DOCX, ContentKind.XLSX, ContentKind.PPTX, ContentKind.CSV)
+_DOCUMENTS = (*_OFFICE, ContentKind.OPEN_DOCUMENT, ContentKind.EPUB, ContentKind.RTF)
 _OLD_OFFICE = (
     "The emulator does not read the older formats of Office (.doc, .xls, .ppt), which the service does: nothing of "
     "this file was taken. Save it as .docx, .xlsx or .pptx."
@@ -222,24 +114,23 @@ _OLD_OFFICE = (
 
 @dataclass(slots=True, kw_only=True)
 class PageContent:
-    """What a page holds. A field that no format of the plan needs may be empty."""
+    """The content of a page. A field that no format of the plan needs may be empty."""
 
     kind: ContentKind
-    """How it was read."""
     markdown: str = ""
-    """In the service's Markdown; of a PDF that is not to be read, the file in base64."""
+    """Of a PDF that is not to be read: the file in base64."""
     html: str = ""
-    """The cleaned page; for a document, what its text looks like as a page."""
+    """The cleaned page; for a document, its text as a page."""
     raw_html: str = ""
     """The text of the body, untouched; for a document, as `html`."""
     raw_base64: str = ""
     """The bytes of the body, if that format was asked for."""
     links: tuple[str, ...] = ()
-    """Of the cleaned page: absolute, without fragments, each once. They are there whatever was asked for."""
+    """Of the cleaned page: absolute, without fragments, each once, whatever was asked for."""
     images: tuple[str, ...] = ()
     """Absolute addresses in the whole page, each once, if that format was asked for."""
     metadata: dict[str, Any] = field(default_factory=dict)
-    """What the page says of itself. The service's own fields are not in it and go over it."""
+    """What the page says of itself, without the service's own fields, which override it."""
     attributes: list[dict[str, Any]] = field(default_factory=list)
     """For the format `attributes`: selector, attribute and values."""
     warnings: tuple[str, ...] = ()
@@ -247,35 +138,22 @@ class PageContent:
     num_pages: int | None = None
     """Pages of a PDF that were read."""
     total_pages: int | None = None
-    """Pages that the PDF has."""
     outline: dict[str, Any] | None = None
-    """What a search index needs, if the plan asks for it: see `outline_of`, and `text`, the Markdown of the page
-    without what its plan left out or added."""
+    """What a search index needs, if the plan asks for it: see `outline_of`; and `text`, the Markdown of the page
+    whatever its plan left out or added."""
     pages: list[dict[str, Any]] | None = None
     """The Markdown of each page of a PDF, if that was asked for."""
     blocks: list[dict[str, Any]] | None = None
     """The paragraphs of each page of a PDF, if they were asked for."""
 
 
-def read_page(page: FetchedPage, plan: ScrapePlan) -> PageContent:
-    """Return the content of a page. Raises ScrapeFailed, and nothing else, for a page that cannot be read."""
-    return read_content(
-        kind_of(page.body, page.content_type, page.url), page.body, page.content_type, page.url, plan
-    )
-
-
-def read_file(body: bytes, filename: str, content_type: str, plan: ScrapePlan) -> PageContent:
-    """Return the content of an uploaded file; the end of its name says more than its type. Raises ScrapeFailed."""
-    return read_content(kind_of(body, content_type, filename, name_first=True), body, content_type, "", plan)
-
-
 def read_content(kind: ContentKind, body: bytes, content_type: str, url: str, plan: ScrapePlan) -> PageContent:
-    """Return the content of a body of a kind. Raises ScrapeFailed, and nothing else."""
+    """Return the content of a body. Raises ScrapeFailed, and nothing else."""
     if is_document(kind, plan):
         content = read_document_content(kind, url, plan, read_document_text(kind, body, content_type, plan))
     else:
         with _failing(kind):
-            content = _READERS[kind](kind, body, content_type, url, plan)
+            content = _content_of(kind, body, content_type, url, plan)
             if kind is not ContentKind.HTML:
                 _index_markdown(content, plan)
     if plan.format("rawBase64") is not None:
@@ -284,7 +162,7 @@ def read_content(kind: ContentKind, body: bytes, content_type: str, url: str, pl
 
 
 def is_document(kind: ContentKind, plan: ScrapePlan) -> bool:
-    """Tell whether a kind is read in two steps: its text in a process of its own, and the page made of it."""
+    """Return whether a kind is read in two steps: its text in a process of its own, then the page made of it."""
     return kind in _DOCUMENTS or (kind is ContentKind.PDF and _pdf_options(plan) is not None)
 
 
@@ -323,8 +201,22 @@ def _failing(kind: ContentKind) -> Iterator[None]:
         ) from error
 
 
-def _read_html(kind: ContentKind, body: bytes, content_type: str, url: str, plan: ScrapePlan) -> PageContent:
-    return _from_html(kind, decode(body, content_type), url, plan)
+def _content_of(kind: ContentKind, body: bytes, content_type: str, url: str, plan: ScrapePlan) -> PageContent:
+    match kind:
+        case ContentKind.HTML:
+            return _from_html(kind, decode(body, content_type), url, plan)
+        case ContentKind.PDF:
+            return PageContent(kind=kind, markdown=base64.b64encode(body).decode())
+        case ContentKind.OLD_OFFICE:
+            return PageContent(kind=kind, warnings=(_OLD_OFFICE,))
+        case ContentKind.UNSUPPORTED:
+            named = f" ({content_type.partition(';')[0].strip()[:80]})" if content_type else ""
+            rule = "are not supported: pages, PDF, text, JSON, XML and office documents are."
+            raise ScrapeFailed("SCRAPE_UNSUPPORTED_FILE_ERROR", f"Files of this kind{named} {rule}")
+    text = decode(body, content_type)
+    language = {ContentKind.JSON: "json", ContentKind.XML: "xml"}.get(kind)
+    markdown = text if language is None else fenced(text.rstrip("\n"), language).replace("\x01", "").strip()
+    return PageContent(kind=kind, markdown=markdown, html=text, raw_html=text)
 
 
 def _from_html(kind: ContentKind, text: str, url: str, plan: ScrapePlan) -> PageContent:
@@ -339,7 +231,9 @@ def _from_html(kind: ContentKind, text: str, url: str, plan: ScrapePlan) -> Page
         content.attributes = _attributes(tree, wanted.get("selectors") or ())
     cleaned = _clean(tree, resolver, plan, only_main=plan.only_main_content)
     content.markdown = _markdown(cleaned, plan, len(text))
-    if plan.only_main_content and not content.markdown and not _has_content(cleaned):
+    root = cleaned.root
+    has_content = content.markdown or root.text().strip() or root.css_first("img[src]") is not None
+    if plan.only_main_content and not has_content:
         # Many pages have all their content in something with the class of a heading or a menu.
         cleaned = _clean(parse_html(text), resolver, plan, only_main=False)
         content.markdown = _markdown(cleaned, plan, len(text))
@@ -352,13 +246,13 @@ def _from_html(kind: ContentKind, text: str, url: str, plan: ScrapePlan) -> Page
 
 
 def _index_markdown(content: PageContent, plan: ScrapePlan) -> None:
-    """Let the search index have the Markdown of a page that is no HTML."""
+    """Give the search index the Markdown of a page that is not HTML."""
     if plan.is_indexed:
         content.outline = {**(content.outline or {}), "text": content.markdown[:MAX_INDEXED]}
 
 
 def _indexed_text(markdown: str, text: str, resolver: Resolver, plan: ScrapePlan) -> str:
-    """Return the Markdown of a page's main content, whatever the plan keeps of it."""
+    """Return the Markdown of a page's main content, whatever the plan leaves out."""
     if not plan.include_tags and not plan.exclude_tags:
         return markdown[:MAX_INDEXED]
     page = clean(parse_html(text), resolver)
@@ -374,10 +268,6 @@ def _markdown(page: CleanPage, plan: ScrapePlan, size: int) -> str:
         return ""
     keeps_images = not plan.remove_base64_images
     return without_skip_link(to_markdown(page.root, size=size, base64_images=keeps_images)).strip()
-
-
-def _has_content(page: CleanPage) -> bool:
-    return bool(page.root.text().strip()) or page.root.css_first("img[src]") is not None
 
 
 def _attributes(tree: LexborHTMLParser, selectors: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -398,10 +288,6 @@ def _pdf_options(plan: ScrapePlan) -> Mapping[str, Any] | None:
     return next((one for one in plan.parsers if one.get("type") == "pdf"), None)
 
 
-def _pdf_as_it_is(kind: ContentKind, body: bytes, _type: str, _url: str, _plan: ScrapePlan) -> PageContent:
-    return PageContent(kind=kind, markdown=base64.b64encode(body).decode())
-
-
 def _add_pdf_parts(content: PageContent, pages: list[str], options: Mapping[str, Any]) -> None:
     if options.get("pages"):
         content.pages = [{"pageNumber": number, "markdown": text} for number, text in enumerate(pages, 1)]
@@ -411,7 +297,7 @@ def _add_pdf_parts(content: PageContent, pages: list[str], options: Mapping[str,
 
 
 def _pdf_markdown(pages: list[str], options: Mapping[str, Any]) -> str:
-    """Return the text of all pages. A mark stands between two of them, with the number of the one that follows."""
+    """Return the text of all pages, with the number of each after the first before it if that was asked for."""
     found = [(number, text) for number, text in enumerate(pages, 1) if text]
     if not options.get("pageMarkers"):
         return "\n\n".join(text for _, text in found)
@@ -427,41 +313,64 @@ def _blocks(number: int, text: str) -> dict[str, Any]:
     return {"pageNumber": number, "status": "ok" if items else "empty", "items": items}
 
 
-def _read_text(kind: ContentKind, body: bytes, content_type: str, _url: str, _plan: ScrapePlan) -> PageContent:
-    text = decode(body, content_type)
-    language = {ContentKind.JSON: "json", ContentKind.XML: "xml"}.get(kind)
-    markdown = text if language is None else fenced(text.rstrip("\n"), language).replace("\x01", "").strip()
-    return PageContent(kind=kind, markdown=markdown, html=text, raw_html=text)
+_DOCUMENTS_AT_ONCE = 4
+_ZIP = b"PK\x03\x04"
+_TOO_MUCH = "The page could not be read: it needs too much time or memory."
 
 
-def _tell_missing(kind: ContentKind, _body: bytes, _type: str, _url: str, _plan: ScrapePlan) -> PageContent:
-    """Return nothing of a file that the service reads and the emulator does not, and say so."""
-    return PageContent(kind=kind, warnings=(_OLD_OFFICE,))
+class PageReaders:
+    """Reads pages beside the event loop: by `work`, or a document in a process of its own, some at a time."""
+
+    def __init__(self, work: HeavyWork) -> None:
+        self._work = work
+        # Threads of its own: they wait for slow documents, and must not keep others from a thread.
+        self._threads = ThreadPoolExecutor(_DOCUMENTS_AT_ONCE, thread_name_prefix="emulator-document")
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def read(self, page: FetchedPage, plan: ScrapePlan) -> PageContent:
+        """Return the content of a page. Raises ScrapeFailed, and nothing else, for a page that cannot be read."""
+        has_list = page.body.startswith(_ZIP)  # of its files, which may be long
+        arguments = (page.body, page.content_type, page.url)
+        kind = await asyncio.to_thread(kind_of, *arguments) if has_list else kind_of(*arguments)
+        try:
+            if is_document(kind, plan):
+                loop = asyncio.get_running_loop()
+                document = await loop.run_in_executor(
+                    self._threads, read_document_text, kind, page.body, page.content_type, plan
+                )
+                size = _size(len(document.html), plan)
+                found = await self._work.run(_document, kind, page.url, plan, document, size=size)
+                if plan.format("rawBase64") is not None:
+                    found["raw_base64"] = (await asyncio.to_thread(base64.b64encode, page.body)).decode()
+            else:
+                size = _size(len(page.body), plan) if kind is ContentKind.HTML else len(page.body)
+                found = await self._work.run(_page, kind, page, plan, size=size)
+        except WorkLost:
+            raise ScrapeFailed("SCRAPE_ALL_ENGINES_FAILED", _TOO_MUCH) from None
+        tuples = {name: tuple(found[name]) for name in ("links", "images", "warnings")}
+        return PageContent(**found | tuples | {"kind": kind})
 
 
-def _refuse(kind: ContentKind, _body: bytes, content_type: str, _url: str, _plan: ScrapePlan) -> PageContent:
-    named = f" ({content_type.partition(';')[0].strip()[:80]})" if content_type else ""
-    raise ScrapeFailed(
-        "SCRAPE_UNSUPPORTED_FILE_ERROR",
-        f"Files of this kind{named} are not supported: pages, PDF, text, JSON, XML and office documents are.",
-    )
+def _size(size: int, plan: ScrapePlan) -> int:
+    """Return the size of the work: a selector can search the smallest page for hours."""
+    has_selectors = bool(plan.include_tags or plan.exclude_tags or plan.format("attributes"))
+    return max(size, SMALL + 1) if has_selectors else size
 
 
-_DOCUMENTS = (
-    ContentKind.DOCX,
-    ContentKind.XLSX,
-    ContentKind.PPTX,
-    ContentKind.OPEN_DOCUMENT,
-    ContentKind.EPUB,
-    ContentKind.RTF,
-    ContentKind.CSV,
-)
-_READERS = {
-    ContentKind.HTML: _read_html,
-    ContentKind.PDF: _pdf_as_it_is,
-    ContentKind.JSON: _read_text,
-    ContentKind.XML: _read_text,
-    ContentKind.TEXT: _read_text,
-    ContentKind.OLD_OFFICE: _tell_missing,
-    ContentKind.UNSUPPORTED: _refuse,
-}
+def _page(kind: ContentKind, page: FetchedPage, plan: ScrapePlan) -> dict[str, Any]:
+    return _fields(read_content(kind, page.body, page.content_type, page.url, plan))
+
+
+def _document(kind: ContentKind, url: str, plan: ScrapePlan, document: Any) -> dict[str, Any]:
+    return _fields(read_document_content(kind, url, plan, document))
+
+
+def _fields(content: PageContent) -> dict[str, Any]:
+    return {one.name: getattr(content, one.name) for one in fields(content)}

@@ -1,8 +1,8 @@
-"""From text to a tree, in bounded time and memory.
+"""From text to a tree of elements, in bounded time and memory.
 
 The parser of HTML5 is quadratic in three places: in the depth of the tree, in formatting elements that stay open
-(each new paragraph gets copies of them all), and in the attributes of one element. A page of some kilobytes can so
-take gigabytes. Browsers limit the depth to 512; so do we.
+(each new paragraph gets copies of them all), and in the attributes of one element, so that a page of some kilobytes
+can take gigabytes. Browsers limit the depth to 512, and so do we.
 """
 
 import re
@@ -45,7 +45,7 @@ _FLAT = _names(
 
 
 class _Steps(dict[str, int]):
-    """How a tag changes the depth."""
+    """How each tag changes the depth."""
 
     def __missing__(self, tag: str) -> int:
         name = tag.lower()
@@ -59,15 +59,15 @@ _STEPS = _Steps()
 
 
 def parse_html(text: str) -> LexborHTMLParser:
-    """Return the tree of a page. Raises ScrapeFailed for one that no parser could take in."""
+    """Return the tree of a page. Raises ScrapeFailed for a page that is too much for any parser."""
     if len(text) > _HARMLESS and not _is_harmless(text):
         text = _tamed(_RAW.sub("", text))
-    # Its events for changes of the tree make a list of options quadratic.
+    # The events that it raises for changes of the tree would make a list of options quadratic.
     return LexborHTMLParser(text, options=LexborDocumentOptions.WO_EVENTS)
 
 
 def content_root(tree: LexborHTMLParser) -> LexborNode:
-    """Return what holds the content of a page: its body, or all of it if there is none."""
+    """Return the root of a page's content: its body, or else the whole page."""
     root = tree.body or tree.root
     if root is None:
         raise ScrapeFailed("SCRAPE_ALL_ENGINES_FAILED", "The page is empty.")
@@ -97,14 +97,14 @@ def _is_flat(text: str) -> bool:
 
 
 def _highest_open(formats: list[str], name: str) -> int:
-    """Return how many elements of a name are open at one time at most, as far as their tags tell."""
+    """Return the most elements of a name that are open at one time, judging by their tags."""
     end = f"/{name}"
     steps = [1 if tag == name else -1 for tag in formats if tag in (name, end)]
     return _highest_rise(steps) if len(steps) > _MOST_OPEN else 0
 
 
 def _highest_rise(steps: Iterable[int]) -> int:
-    """Return the most that a sum rises above its lowest value so far, or a little more if that is not much."""
+    """Return the most that a sum rises above its lowest value so far; small results may be a little too high."""
     sums = list(accumulate(steps, initial=0))
     most = max(sums) - min(sums)
     return most if most <= _MOST_OPEN else int(max(map(sub, sums, accumulate(sums, min))))
@@ -133,3 +133,19 @@ def _tamed(text: str) -> str:
     if not _is_flat(tamed):
         raise ScrapeFailed("SCRAPE_ALL_ENGINES_FAILED", "The elements of the page are nested too deep.")
     return tamed
+
+
+TEXT = 2
+"""The parser's number for a piece of text. Numbers compare faster than names."""
+
+_DOCUMENT = LexborHTMLParser("")
+
+
+def number_of(name: str) -> int:
+    """Return the parser's number for an element of HTML, which is the same for every document of this process."""
+    return int(_DOCUMENT.create_node(name).tag_id)
+
+
+def numbers_of(names: str) -> frozenset[int]:
+    """Return the parser's numbers for names with spaces between them."""
+    return frozenset(map(number_of, names.split()))

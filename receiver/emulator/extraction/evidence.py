@@ -1,26 +1,18 @@
-"""What a page says of itself, ordered by how far it can be trusted: data for programs first, then what is shown."""
+"""What a page says of itself, the most trustworthy first: data for programs, then what is shown."""
 
 import itertools
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
-from urllib.parse import urljoin
 
-from selectolax.lexbor import LexborHTMLParser
-
-from receiver.emulator.extraction.coercion import MISSING
-from receiver.emulator.extraction.marks import MarkReader
+from receiver.emulator.extraction.marks import DataItem, MarkReader, MicrodataReader, json_ld_items
 from receiver.emulator.extraction.names import iso_date, key_of, likeness, synonyms_of, words_of
 from receiver.emulator.extraction.reading import BlockReader, PageBlocks, blocks_of_markdown, parse_page, walk
-from receiver.emulator.extraction.source import ExtractionSource
 
-# FOLDED: Sentences that say who wrote a page and when, and how to reach somebody: `By Person One`, `Ask
-# a@example.com`.
 MAX_LINES = 300
-"""Lines that are looked at."""
+"""Lines that are searched for sentences with authors, dates and addresses."""
 MAX_LINE = 200
 """Characters of such a line."""
 _NAME = r"([^\W\d_a-z][\w.'\u2019-]*(?:\s+[^\W\d_a-z][\w.'\u2019-]*){1,3})"
@@ -33,7 +25,7 @@ _UPDATED = re.compile(r"(?i)\b(?:updated|aktualisiert|mis à jour)\s*(?:on|am|le
 
 
 def phrases(lines: Iterable[str]) -> dict[str, str]:
-    """Return the author and the dates that lines of a page name."""
+    """Return the author and the dates that lines of a page name: `By Person One`, `Published on 3 May 2024`."""
     found: dict[str, str] = {}
     for line in islice(lines, MAX_LINES):
         if len(line) <= MAX_LINE:
@@ -43,11 +35,11 @@ def phrases(lines: Iterable[str]) -> dict[str, str]:
 
 
 def mail_address(lines: Iterable[str]) -> str | None:
-    """Return the e-mail address that lines of a page show. If they show several, none of them is *the* address."""
+    """Return the only e-mail address that lines of a page show; None if they show several."""
     shown = (line for line in lines if "@" in line)
     found: dict[str, str] = {}
-    for told in (told for line in islice(shown, MAX_LINES) for told in _MAIL.findall(line)):
-        found.setdefault(told.lower(), told)
+    for address in (address for line in islice(shown, MAX_LINES) for address in _MAIL.findall(line)):
+        found.setdefault(address.lower(), address)
     return next(iter(found.values())) if len(found) == 1 else None
 
 
@@ -57,163 +49,24 @@ def _of_line(line: str) -> Iterator[tuple[str, str]]:
         if starts:
             yield "author", byline[1]
     for name, pattern in (("published", _PUBLISHED), ("updated", _UPDATED)):
-        if (told := pattern.search(line)) and (day := iso_date(told["rest"])):
+        if (match := pattern.search(line)) and (day := iso_date(match["rest"])):
             yield name, day
 
 
-# FOLDED: Data that pages carry for programs: JSON-LD, microdata, and the meta tags of OpenGraph.
-MAX_SCRIPTS = 100
-"""JSON-LD scripts of a page that are read."""
-MAX_SCRIPT = 1_000_000
-"""Characters of such a script; a longer one is not read."""
-MAX_ITEMS = 2_000
-"""Items of a page that are kept."""
-_ADDRESSES = {
-    "a": "href",
-    "area": "href",
-    "link": "href",
-    "img": "src",
-    "audio": "src",
-    "video": "src",
-    "source": "src",
-}
-_ADDRESSES |= {"iframe": "src", "embed": "src", "object": "data", "track": "src"}
-_VALUES = {"meta": "content", "data": "value", "meter": "value", "time": "datetime"}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExtractionSource:
+    """What an extraction needs of one page."""
 
-
-@dataclass(slots=True)
-class DataItem:
-    """A thing that a page describes for programs."""
-
-    types: tuple[str, ...] = ()
-    """Its types without their vocabulary, such as `Product`."""
-    values: dict[str, Any] = field(default_factory=dict)
-    """Its properties: texts, further objects, or lists of them."""
-
-
-def json_ld_items(tree: LexborHTMLParser) -> list[DataItem]:
-    """Return the objects of JSON-LD scripts, and those of their graphs. A broken script is left out."""
-    items: list[DataItem] = []
-    for script in tree.css('script[type="application/ld+json"]')[:MAX_SCRIPTS]:
-        text = script.text(deep=True)
-        if len(text) > MAX_SCRIPT:
-            continue
-        try:
-            value = json.loads(text, strict=False)
-        except (ValueError, RecursionError):
-            continue
-        items.extend(_objects(value))
-    return items[:MAX_ITEMS]
-
-
-def _objects(value: Any) -> Iterator[DataItem]:
-    for one in value if isinstance(value, list) else [value]:
-        if not isinstance(one, dict):
-            continue
-        graph = one.get("@graph")
-        if isinstance(graph, list):
-            yield from (_item(inner) for inner in graph if isinstance(inner, dict))
-        else:
-            yield _item(one)
-
-
-def _item(value: dict[str, Any]) -> DataItem:
-    kinds = value.get("@type")
-    names = kinds if isinstance(kinds, list) else [kinds]
-    return DataItem(
-        tuple(_last_part(name) for name in names if isinstance(name, str)),
-        {key: inner for key, inner in value.items() if not key.startswith("@")},
-    )
-
-
-def _last_part(name: str) -> str:
-    return name.rstrip("/").rpartition("/")[2].rpartition("#")[2].rpartition(":")[2]
-
-
-class MicrodataReader:
-    """Hears a tree, and collects its microdata (HTML Living Standard, section 5)."""
-
-    def __init__(self, url: str) -> None:
-        self.items: list[DataItem] = []
-        self._url = url
-        self._open: list[DataItem] = []
-        self._elements: list[_OpenElement] = []
-
-    def begin(self, tag: str, attributes: dict[str, str | None]) -> None:
-        """Hear that an element begins."""
-        element = _OpenElement((attributes.get("itemprop") or "").split())
-        if "itemscope" in attributes and len(self.items) < MAX_ITEMS:
-            kinds = (attributes.get("itemtype") or "").split()
-            item = DataItem(tuple(map(_last_part, kinds)))
-            if element.properties and self._open:
-                self._set(self._open[-1], element.properties, item.values)
-            else:
-                self.items.append(item)
-            self._open.append(item)
-            element.is_item = True
-        elif element.properties and self._open:
-            element.fixed = self._fixed_value(tag, attributes)
-            element.parts = []
-        self._elements.append(element)
-
-    def text(self, text: str) -> None:
-        """Hear a piece of text. It belongs to the innermost property around it."""
-        for element in reversed(self._elements[-_NEAR:]):
-            if element.parts is not None:
-                element.parts.append(text)
-                return
-
-    def end(self, tag: str) -> None:
-        """Hear that an element ends."""
-        if not self._elements:
-            return
-        element = self._elements.pop()
-        if element.is_item:
-            self._open.pop()
-        elif element.parts is not None and self._open:
-            text = " ".join("".join(element.parts).split())
-            self._set(self._open[-1], element.properties, element.fixed if element.fixed is not None else text)
-
-    def _fixed_value(self, tag: str, attributes: dict[str, str | None]) -> str | None:
-        """Return the value that an element has in an attribute; None if it is its text."""
-        if attributes.get("content") is not None:
-            return attributes["content"]
-        if tag in _ADDRESSES:
-            return _absolute(self._url, attributes.get(_ADDRESSES[tag]) or "")
-        return attributes.get(_VALUES[tag]) if tag in _VALUES else None
-
-    def _set(self, item: DataItem, names: list[str], value: Any) -> None:
-        for name in names:
-            known = item.values.get(name)
-            if known is None:
-                item.values[name] = value
-            elif isinstance(known, list):
-                known.append(value)
-            else:
-                item.values[name] = [known, value]
-
-
-_NEAR = 64
-"""Elements around a text that are asked whether they are a property."""
-
-
-@dataclass(slots=True)
-class _OpenElement:
-    properties: list[str]
-    """The names of properties that it gives a value to."""
-    is_item: bool = False
-    """Whether it describes a thing."""
-    fixed: str | None = None
-    """Its value, if that is in an attribute."""
-    parts: list[str] | None = None
-    """The texts in it; None unless it is a property."""
-
-
-def _absolute(base: str, address: str) -> str:
-    try:
-        return urljoin(base, address.strip())
-    except ValueError:
-        return address
+    url: str
+    """After redirects."""
+    markdown: str = ""
+    html: str | None = None
+    """The page as it was sent; None if it is not HTML."""
+    data: Any = None
+    """The value of a JSON page; None for other pages."""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    links: Sequence[str] = ()
+    images: Sequence[str] = ()
 
 
 MAX_VALUES = 5_000
@@ -223,28 +76,28 @@ MAX_LABELS = 2_000
 MAX_ALIKE, MAX_WORDS = 20, 10
 """Labels with the same word, and words of a name, that are compared."""
 MAX_RECORDS = 30
-"""Things of a page in which single values are looked for. Lists are made of all of them."""
+"""Things of a page that are searched for single values. Lists are made of all of them."""
 _DEEPEST = 4
 _ABOUT_THE_SITE = frozenset(
     ["organization", "website", "webpage", "breadcrumblist", "imageobject", "localbusiness", "store", "person"]
 )
-"""Things that many pages describe although they are about something else."""
+"""Types of things that pages about something else describe too."""
 
 
 class Record:
-    """Values by their names: a thing that the page describes, or all labelled pairs of the page."""
+    """Values by name: of a thing that the page describes, or all labelled pairs of the page."""
 
     def __init__(self, values: Mapping[str, Any], types: Sequence[str] = (), trust: int = 0) -> None:
         self.values = values
         self.trust = trust
-        """0 is what a page says for programs, higher numbers what it shows and what its address tells."""
+        """0 for data for programs; higher numbers for what the page shows and for its address."""
         self.types = frozenset(map(key_of, types))
         self._index: dict[str, list[Any]] | None = None
         self._labels: dict[str, list[str]] | None = None
         self._labelled: dict[str, Any] = {}
 
     def find(self, name: str, nearness: int) -> Iterator[Any]:
-        """Yield the values whose names are as near to a name as `likeness` says: 3 is the same, 1 is alike."""
+        """Yield the values whose names are as close as `likeness` says, from 1 (similar) to 3 (the same)."""
         if nearness == 1:
             for label in self._labels_with(words_of(name)):
                 if likeness(name, label) == 1:
@@ -255,7 +108,7 @@ class Record:
             yield from self._indexed().get(key, ())
 
     def _labels_with(self, words: Sequence[str]) -> list[str]:
-        """Return the labels that share a word, some of them if there are many."""
+        """Return labels that share a word, not all if there are many."""
         if self._labels is None:
             self._labels = {}
             self._labelled = dict(itertools.islice(_paths(self.values), MAX_LABELS))
@@ -266,7 +119,7 @@ class Record:
         return list(dict.fromkeys(itertools.chain.from_iterable(found)))
 
     def _indexed(self) -> dict[str, list[Any]]:
-        """Return the values by the keys of their names, nested ones also by their paths; outer ones first."""
+        """Return the values by key, nested ones also by their path; outer ones first."""
         if self._index is None:
             self._index = {}
             level: list[tuple[str, Mapping[str, Any]]] = [("", self.values)]
@@ -288,7 +141,7 @@ class Record:
 
 
 def _paths(values: Mapping[str, Any], path: str = "", depth: int = 1) -> Iterator[tuple[str, Any]]:
-    """Yield values with their names, nested ones with the names of what they are in; outer ones first."""
+    """Yield values with their names, nested ones with those around them; outer ones first."""
     for name, value in values.items():
         yield f"{path} {name}".strip(), value
     for name, value in values.items() if depth < _DEEPEST else ():
@@ -303,22 +156,18 @@ class Evidence:
     records: list[Record] = field(default_factory=list)
     """The most trusted ones first."""
     items: list[DataItem] = field(default_factory=list)
-    """What the page describes for programs."""
     blocks: PageBlocks = field(default_factory=PageBlocks)
-    """What it shows."""
     url: str = ""
-    """Its address."""
     data: Any = None
-    """The value of a JSON page."""
     repeated: list[tuple[str, list[Mapping[str, Any]]]] = field(default_factory=list)
-    """Blocks that repeat, by what they are called."""
+    """Blocks that repeat, each group with its name."""
     anchors: list[tuple[str, str]] = field(default_factory=list)
-    """The texts of links, and where they lead."""
+    """The texts and the targets of links."""
     day_first: bool | None = None
-    """Whether the language of the page writes the day before the month; None if that is not known."""
+    """The language of the page writes the day before the month; None if that is unknown."""
 
     def rows(self) -> Iterator[tuple[str, list[Mapping[str, Any]]]]:
-        """Yield lists of like things, each with its name: items of one type, and tables."""
+        """Yield lists of similar things with their names: items of one type, tables, blocks that repeat."""
         by_type: dict[str, list[Mapping[str, Any]]] = {}
         for item in self.items:
             for name in item.types[:3]:
@@ -336,7 +185,7 @@ class Evidence:
 
 
 def values_for(name: str, records: Sequence[Record]) -> Iterator[Any]:
-    """Yield the values that a name may have: the most trusted records first, and in them the nearest names."""
+    """Yield the possible values of a name: the most trusted records first, and the closest names within them."""
     for _, group in itertools.groupby(records, key=lambda record: record.trust):
         alike = list(group)
         for nearness in (3, 2):
@@ -347,7 +196,7 @@ def values_for(name: str, records: Sequence[Record]) -> Iterator[Any]:
 
 
 def gather(source: ExtractionSource) -> Evidence:
-    """Return what a page says of itself. The work is linear in its size, within the limits of each part."""
+    """Return the evidence of a page. The work is linear in its size, within the limits of each part."""
     items: list[DataItem] = []
     blocks, marks = PageBlocks(), MarkReader(source.url)
     tree = None if source.html is None else parse_page(source.html)
@@ -357,6 +206,7 @@ def gather(source: ExtractionSource) -> Evidence:
         items, blocks = [*json_ld_items(tree), *microdata.items], reader.blocks
     elif source.data is None:
         blocks = blocks_of_markdown(source.markdown)
+    language = source.metadata.get("language")
     return Evidence(
         _records(source, items, blocks, marks),
         items,
@@ -365,7 +215,8 @@ def gather(source: ExtractionSource) -> Evidence:
         source.data,
         marks.rows,
         marks.anchors,
-        _day_first(source.metadata.get("language")),
+        # English writes dates in both ways.
+        None if not isinstance(language, str) or language.lower().startswith("en") else True,
     )
 
 
@@ -373,8 +224,11 @@ def _records(
     source: ExtractionSource, items: Sequence[DataItem], blocks: PageBlocks, marks: MarkReader
 ) -> list[Record]:
     """Return the things and the pairs of a page, the most trusted ones first."""
-    things = [Record(item.values, item.types, _trust_of(item)) for item in items[:MAX_RECORDS]]
-    records = sorted(things, key=lambda record: record.trust)
+    records = []
+    for item in items[:MAX_RECORDS]:
+        is_of_site = item.types and _ABOUT_THE_SITE.issuperset(map(key_of, item.types))
+        records.append(Record(item.values, item.types, 4 if is_of_site else 0))
+    records.sort(key=lambda record: record.trust)
     if isinstance(source.data, Mapping):
         records.insert(0, Record(source.data))
     tags = {name: value for name, value in source.metadata.items() if value not in ("", None)}
@@ -389,17 +243,8 @@ def _records(
     return sorted(records, key=lambda record: record.trust)
 
 
-def _trust_of(item: DataItem) -> int:
-    return 4 if item.types and _ABOUT_THE_SITE.issuperset(map(key_of, item.types)) else 0
-
-
-def _day_first(language: object) -> bool | None:
-    """Tell how a language writes dates. English is written in both ways."""
-    return None if not isinstance(language, str) or language.lower().startswith("en") else True
-
-
 def _pairs(blocks: PageBlocks) -> dict[str, Any]:
-    """Return the labelled pairs of a page; the first one of a label counts."""
+    """Return the labelled pairs of a page; the first of a label counts."""
     found: dict[str, Any] = {}
     pairs = [*blocks.pairs, *(pair for table in blocks.tables for pair in table.pairs())]
     for label, value in [*pairs, *blocks.sections]:
@@ -409,11 +254,10 @@ def _pairs(blocks: PageBlocks) -> dict[str, Any]:
 
 
 def _own(source: ExtractionSource, blocks: PageBlocks) -> dict[str, Any]:
-    """Return what every page has."""
     first = next((text for level, text in blocks.headings if level == 1), None)
     title = source.metadata.get("ogTitle") or source.metadata.get("title")
     if first and isinstance(title, str) and first.casefold() in title.casefold():
-        title = first  # the title of a page often has the name of its site, too
+        title = first  # titles often contain the name of the site too
     own = {
         "title": title,
         "h1": first,
@@ -423,4 +267,4 @@ def _own(source: ExtractionSource, blocks: PageBlocks) -> dict[str, Any]:
         "images": list(source.images),
         "content": source.markdown.strip(),
     }
-    return {name: value for name, value in own.items() if value not in (None, "", [], MISSING)}
+    return {name: value for name, value in own.items() if value not in (None, "", [])}

@@ -1,18 +1,21 @@
 """Extraction of structured data from one page, by rules or by a model."""
 
 import json
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from typing import Any
 
 from receiver.core.text import first_of
-from receiver.emulator.extraction.evidence import Evidence, gather, values_for
+from receiver.emulator.extraction.evidence import Evidence, ExtractionSource, gather, values_for
 from receiver.emulator.extraction.model import MAX_PAGE, LanguageModel, ModelFailed
 from receiver.emulator.extraction.names import words_of
-from receiver.emulator.extraction.rules import SchemaFiller, schema_errors
-from receiver.emulator.extraction.schemas import SchemaReader, SchemaTooLarge
-from receiver.emulator.extraction.source import Extraction, ExtractionSource, Wish
+from receiver.emulator.extraction.rules import SchemaFiller
+from receiver.emulator.extraction.schemas import SchemaReader, SchemaTooLarge, schema_errors
 from receiver.emulator.working.processes import HeavyWork, InThreads, WorkLost
 
+Json = dict[str, Any]
+
+DEFAULT_PROMPT = "Extract the title, the description and the main values of the page."
 _SHOWN = 10
 """Missing properties that a warning names."""
 _TOO_LARGE = "the schema is too large for the rules, or refers to itself without end"
@@ -22,15 +25,38 @@ _SYSTEM = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What to extract: a schema, a prompt, or both."""
+
+    schema: Json | None = None
+    """A JSON Schema of the result; None for any form."""
+    prompt: str | None = None
+    system_prompt: str | None = None
+    """For a model; rules do not read it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extraction:
+    """The result of an extraction, with null for what was not found."""
+
+    data: Any
+    """Any JSON, in the form of the schema if one was given; None if nothing could be extracted."""
+    warnings: tuple[str, ...] = ()
+    """Sentences for the answer: what is missing, what was dropped, and why."""
+    model_fault: str | None = None
+    """Why a model gave no answer and rules were used; None otherwise."""
+
+
 ExtractByRules = Callable[[ExtractionSource, Wish], Extraction]
-"""Rules. They stand in a module, and give the same result for the same page."""
+"""Rules: a function of a module, with the same result for the same page."""
 
 
 class Extractor:
-    """Extracts what somebody wants to know of a page. Without a model the same page gives the same result."""
+    """Extracts data from a page. Without a model the same page gives the same result."""
 
     def __init__(self, model: LanguageModel | None = None, work: HeavyWork | None = None) -> None:
-        """Rules are applied by `work`; without it, in threads."""
+        """`work` applies the rules; without it, threads do."""
         self._model = model
         self._work = work or InThreads()
 
@@ -42,9 +68,9 @@ class Extractor:
         seconds: float | None = None,
         rules: ExtractByRules | None = None,
     ) -> Extraction:
-        """Return the data; a fault is a warning, never an exception. `seconds` bounds the wait for a model.
+        """Return the data; a fault is a warning, never an exception. `seconds` limits the wait for a model.
 
-        `rules` stand in for those that read a page, where something else than a page is read.
+        `rules` replace those for a page, where something else than a page is read.
         """
         if self._model is None:
             return await self._by_rules(source, wish, rules)
@@ -93,7 +119,7 @@ def _extracted(rules: ExtractByRules, source: ExtractionSource, wish: Wish) -> l
 
 
 def extract_by_rules(source: ExtractionSource, wish: Wish) -> Extraction:
-    """Return what rules find. The work is bounded, whatever page and schema are."""
+    """Return what rules find. The work is limited for any page and schema."""
     evidence = gather(source)
     if wish.schema is None:
         return _overview(evidence, wish.prompt or "")
@@ -103,23 +129,20 @@ def extract_by_rules(source: ExtractionSource, wish: Wish) -> Extraction:
         data, dropped = _validated(data, wish.schema, set(filler.missing))
     except (SchemaTooLarge, RecursionError):
         return Extraction(None, (f"json: {_TOO_LARGE}",))
-    return Extraction(data, (*_missing(filler.missing), *dropped))
-
-
-def _missing(paths: list[str]) -> Iterable[str]:
-    if paths:
-        yield f"json: the page has no value for {first_of(paths, _SHOWN)}"
+    if filler.missing:
+        dropped.insert(0, f"json: the page has no value for {first_of(filler.missing, _SHOWN)}")
+    return Extraction(data, tuple(dropped))
 
 
 def _validated(data: Any, schema: dict[str, Any], missing: Collection[str]) -> tuple[Any, list[str]]:
-    """Return the data with null for what breaks the schema, and a warning if there was such a thing."""
+    """Return the data with null for what breaks the schema, and a warning if anything did."""
     try:
         errors = schema_errors(data, schema)
     except SchemaTooLarge:
         return data, ["json: the result was not compared with its schema, which takes too many steps"]
     dropped: list[str] = []
     for path, message in errors:
-        place = _shown(path)
+        place = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).lstrip(".")
         if _at(data, path) is None or place in missing:
             continue  # it was not found, and a warning says so
         dropped.append(f"{place or 'the value'}: {message}")
@@ -134,12 +157,8 @@ def _at(data: Any, path: list[str | int]) -> Any:
     return data
 
 
-def _shown(path: list[str | int]) -> str:
-    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).lstrip(".")
-
-
 def _overview(evidence: Evidence, prompt: str) -> Extraction:
-    """Return the values of the page whose names are in the prompt; of no such name, what the page is about."""
+    """Return the values of the page whose names are in the prompt, or else what the page is about."""
     found: dict[str, Any] = {}
     asked = list(dict.fromkeys(words_of(prompt[:10_000])))[:100]
     for word in asked:

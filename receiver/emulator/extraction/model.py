@@ -1,4 +1,4 @@
-"""Questions to a language model, behind any endpoint that speaks OpenAI's chat completions."""
+"""Questions to a language model at any endpoint for OpenAI's chat completions."""
 
 import asyncio
 import json
@@ -13,17 +13,17 @@ Json = dict[str, Any]
 MAX_ANSWER = 4_000_000
 """Bytes of an answer that are read."""
 MAX_PAGE = 200_000
-"""Characters of a page that a model is given."""
+"""Characters of a page that a model gets."""
 LONGEST_SECONDS = 60.0
-"""Real seconds that a model has for an answer."""
+"""Real seconds for an answer."""
 
 
 class ModelFailed(ReceiverError):
-    """The model gave no usable answer. The text says why, and is for the caller of the API."""
+    """The model gave no usable answer. The text says why to the caller of the API."""
 
 
 class LanguageModel:
-    """One endpoint and one model. It is used inside of `async with`."""
+    """One endpoint and one model."""
 
     def __init__(
         self, url: str, *, key: str | None = None, name: str, transport: httpx.AsyncBaseTransport | None = None
@@ -38,15 +38,18 @@ class LanguageModel:
         await self._client.aclose()
 
     async def ask(self, system: str, text: str, *, schema: Json | None = None, seconds: float | None = None) -> Any:
-        """Return the JSON value of the answer. ModelFailed says why there is none."""
-        answer = await self.say(system, text, form=_form(schema), seconds=seconds)
+        """Return the JSON value of the answer. Raises ModelFailed if there is none."""
+        form: Json = {"type": "json_object"}
+        if schema is not None:
+            form = {"type": "json_schema", "json_schema": {"name": "page", "schema": schema}}
+        answer = await self.say(system, text, form=form, seconds=seconds)
         try:
             return json.loads(_unfenced(answer), parse_constant=_refuse)
         except (ValueError, RecursionError):
-            raise ModelFailed("the model's answer is no JSON") from None
+            raise ModelFailed("the model's answer is not JSON") from None
 
     async def say(self, system: str, text: str, *, form: Json | None = None, seconds: float | None = None) -> str:
-        """Return the answer as a text. ModelFailed says why there is none."""
+        """Return the answer as a text. Raises ModelFailed if there is none."""
         body: Json = {
             "model": self._name,
             "temperature": 0,
@@ -78,12 +81,11 @@ class LanguageModel:
 
 
 def _content(answer: bytes) -> str:
-    """Return what the model said."""
     try:
         message = json.loads(answer)["choices"][0]["message"]
         refusal, content = message.get("refusal"), message.get("content")
     except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
-        raise ModelFailed("the endpoint's answer is no chat completion") from None
+        raise ModelFailed("the endpoint's answer is not a chat completion") from None
     if refusal:
         raise ModelFailed(f"the model refused: {str(refusal)[:200]}")
     if not isinstance(content, str) or not content.strip():
@@ -91,17 +93,11 @@ def _content(answer: bytes) -> str:
     return content
 
 
-def _form(schema: Json | None) -> Json:
-    if schema is None:
-        return {"type": "json_object"}
-    return {"type": "json_schema", "json_schema": {"name": "page", "schema": schema}}
-
-
 def _unfenced(text: str) -> str:
-    """Return the answer without the fence that models like to put around JSON."""
+    """Return the answer without the fence that models put around JSON."""
     lines = text.strip().split("\n")
     return "\n".join(lines[1:-1]) if len(lines) > 2 and lines[0].startswith("```") else text
 
 
 def _refuse(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")

@@ -1,10 +1,12 @@
-"""Names of properties as words, so that `datePublished`, `date_published` and `Date published` are one name."""
+"""Names of properties as words: `datePublished`, `date_published` and `Date published` are one name.
+
+Words of pages in English, German and French have groups of the same meaning. Dates are read in these languages.
+"""
 
 import re
 from datetime import date
 from functools import lru_cache
 
-# FOLDED: Words of pages in English, German and French: names that mean the same, yes and no, months.
 GROUPS = """
 title name headline pagetitle ogtitle h1 titel überschrift nom titre bezeichnung
 description summary abstract ogdescription metadescription beschreibung excerpt teaser résumé
@@ -92,37 +94,19 @@ agency agence agentur makler
 warranty garantie gewährleistung
 phone mobile handy portable
 """
-"""One group in each line. The words of a name have `_` between them."""
+"""One group of names in each line, with `_` between the words of a name."""
 _QUALIFIERS = """old original previous former regular compare shipping delivery postage handling min minimum max
 maximum lowest highest total subtotal tax vat discount saving unit deposit average second third last next first alt
 billing mobile home work company parent related monthly yearly annual start end closing birth death"""
 QUALIFIERS = frozenset(_QUALIFIERS.split())
-"""Words that make another thing of a name: an old price is no price."""
-TRUE_WORDS = frozenset(
-    {
-        "true",
-        "yes",
-        "y",
-        "on",
-        "available",
-        "instock",
-        "in stock",
-        "ja",
-        "oui",
-        "✓",
-        "✔",
-        "1",
-        "auf lager",
-        "lieferbar",
-    }
-    | {"sofort lieferbar", "verfügbar", "vorrätig", "en stock", "disponible", "vrai", "wahr"}
-)
+"""Words that change the meaning of a name: an old price is not the price."""
+_YES = """true;yes;y;on;available;instock;in stock;ja;oui;✓;✔;1;auf lager;lieferbar;sofort lieferbar;verfügbar;
+vorrätig;en stock;disponible;vrai;wahr"""
+TRUE_WORDS = frozenset(_YES.replace("\n", "").split(";"))
 """Texts that say yes."""
-FALSE_WORDS = frozenset(
-    {"false", "no", "n", "off", "unavailable", "outofstock", "out of stock", "sold out", "soldout", "nein", "non"}
-    | {"✗", "✘", "0", "discontinued", "ausverkauft", "nicht verfügbar", "nicht lieferbar", "vergriffen"}
-    | {"rupture de stock", "épuisé", "indisponible", "faux", "falsch"}
-)
+_NO = """false;no;n;off;unavailable;outofstock;out of stock;sold out;soldout;nein;non;✗;✘;0;discontinued;
+ausverkauft;nicht verfügbar;nicht lieferbar;vergriffen;rupture de stock;épuisé;indisponible;faux;falsch"""
+FALSE_WORDS = frozenset(_NO.replace("\n", "").split(";"))
 """Texts that say no."""
 MONTHS = {
     name: number
@@ -145,7 +129,7 @@ MONTHS = {
     )
     for name in names.split()
 }
-"""Names of months, in lower case, to their numbers."""
+"""The numbers of months by their names in lower case."""
 
 
 _WORD = re.compile(r"[A-Z]+(?![^\W\d_A-Z])|[^\W\d_]?[^\W\d_A-Z]+|\d+")
@@ -185,11 +169,11 @@ def _read_groups() -> dict[str, frozenset[str]]:
 
 
 _SYNONYMS = _read_groups()
-"""For each key, the keys that mean the same, itself among them."""
+"""For each key, the keys of the same meaning, including itself."""
 
 
 def synonyms_of(name: str) -> frozenset[str]:
-    """Return the keys that mean the same as a name, itself among them."""
+    """Return the keys of the same meaning as a name, including its own."""
     key = key_of(name)
     return _SYNONYMS.get(key, frozenset()) | {key}
 
@@ -205,25 +189,24 @@ def likeness(wanted: str, label: str) -> int:
         return 2
     wanted_words, label_words = set(words_of(wanted)), set(words_of(label))
     if not wanted_words or QUALIFIERS & (wanted_words ^ label_words):
-        return 0  # an old price is no price
+        return 0
     near = abs(len(wanted_words) - len(label_words)) <= 2
     return int(near and (wanted_words < label_words or label_words < wanted_words))
 
 
-# FOLDED: Dates as people write them, in English, German and French.
 _ISO = re.compile(r"(\d{4})-(\d\d)-(\d\d)(?=\D|$)")
 _WORDS = re.compile(r"(?<!\d)(\d{1,2})(?:st|nd|rd|th|er|\.)?\s+(?:of\s+)?([^\W\d_]{3,9})\.?,?\s+(\d{4})(?!\d)")
 _MONTH_FIRST = re.compile(r"([^\W\d_]{3,9})\.?\s+(\d{1,2})(?:st|nd|rd|th)?,?\s+(\d{4})(?!\d)")
 _POINTS = re.compile(r"(?<!\d)(\d{1,2})\.\s?(\d{1,2})\.\s?(\d{4})(?!\d)")
 _SLASHES = re.compile(r"(?<!\d)(\d{1,2})/(\d{1,2})/(\d{4})(?!\d)")
 MAX_TEXT = 200
-"""Characters of a text in which a date is looked for."""
+"""Characters of a text that are searched for a date."""
 
 
 def iso_date(text: str, *, day_first: bool | None = None) -> str | None:
-    """Return the date in a text as ISO 8601; None if it has none, or if day and month could be swapped.
+    """Return the date in a text as ISO 8601; None without one, or if day and month could be swapped.
 
-    `day_first` says how the language of the page writes dates with slashes; None that it is not known.
+    `day_first` is how the language of the page writes dates with slashes; None if that is unknown.
     """
     text = text[:MAX_TEXT]
     if found := _ISO.search(text):

@@ -1,4 +1,7 @@
-"""Reads the blocks of an HTML page in one walk over its tree."""
+"""The visible parts of a page that hold data: headings, tables, lists, and labelled pairs such as `Price: 9 €`.
+
+A page of HTML is walked once without recursion, so its depth does not matter.
+"""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -6,16 +9,15 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
+from typing_extensions import override
 
 from receiver.emulator.content.parsing import parse_html
 from receiver.emulator.failures import ScrapeFailed
 
-# FOLDED: The visible parts of a page that carry data: headings, tables, lists, and labelled pairs such as `Price: 9
-# €`.
 MAX_LINES = 50_000
-"""Lines, cells and items of a page that are looked at."""
+"""Lines, cells and items of a page that are read."""
 MAX_ROWS = 5_000
-"""Rows of a table that are looked at."""
+"""Rows of a table that are read."""
 MAX_LINE = 2_000
 """Characters of a line that are kept."""
 _LABEL = re.compile(r"([^\W_][^:\n]{0,59}?)\s*:\s+(\S.*)", re.DOTALL)
@@ -24,17 +26,16 @@ _NO_LABELS = ("http", "https", "mailto", "tel")
 
 @dataclass(slots=True)
 class PageTable:
-    """A table, with its cells as texts."""
+    """A table of texts."""
 
     heading: str = ""
-    """The heading before it, and its caption."""
+    """The heading before it, with its caption."""
     header: list[str] = field(default_factory=list)
-    """The names of its columns; empty if it names none."""
+    """The names of its columns; empty without names."""
     rows: list[list[str]] = field(default_factory=list)
-    """The other rows."""
 
     def find_names(self) -> None:
-        """Take the names of columns from the first row, and turn a table whose columns are things."""
+        """Take the names of columns from the first row, and transpose a table whose columns are things."""
         if not self.header and len(self.rows) > 1 and _names_columns(self.rows):
             self.header = self.rows.pop(0)
         if len(self.header) > 2 and not self.header[0]:
@@ -50,40 +51,34 @@ class PageTable:
         return [dict(zip(names, row, strict=False)) for row in self.rows] if names else []
 
     def pairs(self) -> list[tuple[str, str]]:
-        """Return the rows of a table of two columns, of which the first names the second."""
+        """Return the rows of a table of two columns, the first of which names the second."""
         rows = ([self.header] if self.header else []) + self.rows
-        return [(row[0], row[1]) for row in rows if len(row) == 2 and row[0]] if _has_two(rows) else []
+        has_two = all(len(row) <= 2 for row in rows)
+        return [(row[0], row[1]) for row in rows if len(row) == 2 and row[0]] if has_two else []
 
 
 def _names_columns(rows: Sequence[Sequence[str]]) -> bool:
-    """Tell whether the first row has names alone, and a row below it has numbers."""
+    """Return whether the first row has only names, and the row below it has numbers."""
     first = rows[0]
     named = len(first) > 2 and all(cell and not any(map(str.isdigit, cell)) for cell in first)
     return named and any(any(map(str.isdigit, cell)) for cell in rows[1])
 
 
-def _has_two(rows: Sequence[Sequence[str]]) -> bool:
-    return bool(rows) and all(len(row) <= 2 for row in rows)
-
-
 @dataclass(slots=True)
 class PageBlocks:
-    """The parts of one page, in its order."""
+    """The parts of one page, in order."""
 
     headings: list[tuple[int, str]] = field(default_factory=list)
     """Level and text."""
     tables: list[PageTable] = field(default_factory=list)
-    """All tables, also nested ones."""
+    """Including nested ones."""
     pairs: list[tuple[str, str]] = field(default_factory=list)
-    """Labels and their values."""
     lists: list[tuple[str, list[str]]] = field(default_factory=list)
     """The heading before a list, and its items."""
     sections: list[tuple[str, str]] = field(default_factory=list)
     """A heading, and the first line below it."""
     lines: list[str] = field(default_factory=list)
-    """The lines outside of tables."""
     count: int = 0
-    """How many lines were taken."""
 
     @property
     def heading(self) -> str:
@@ -91,7 +86,7 @@ class PageBlocks:
         return self.headings[-1][1] if self.headings else ""
 
     def add_line(self, line: str) -> None:
-        """Take a line: it may be a labelled pair, and the first one below a heading is its section."""
+        """Take a line, which may be a labelled pair. The first one below a heading is its section."""
         self.lines.append(line)
         if pair := labelled(line):
             self.pairs.append(pair)
@@ -99,7 +94,7 @@ class PageBlocks:
             self.sections.append((self.heading, line))
 
     def is_full(self) -> bool:
-        """Count a line, and tell whether there were too many."""
+        """Count a line, and return whether there were too many."""
         self.count += 1
         return self.count > MAX_LINES
 
@@ -113,7 +108,7 @@ def labelled(line: str) -> tuple[str, str] | None:
 
 
 def blocks_of_markdown(markdown: str) -> PageBlocks:
-    """Return the parts of a Markdown text, for pages that are no HTML."""
+    """Return the parts of a text in Markdown, for pages that are not HTML."""
     blocks = PageBlocks()
     table: PageTable | None = None
     items: list[str] | None = None
@@ -159,8 +154,21 @@ _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _HOLDERS = frozenset({*_HEADINGS, "td", "th", "dt", "dd", "li", "caption"})
 
 
-class BlockReader:
-    """Hears a tree, and collects its blocks. A text belongs to the innermost element that holds texts."""
+class TreeListener(Protocol):
+    """Gets the elements and texts of a page in their order."""
+
+    def begin(self, tag: str, attributes: dict[str, str | None]) -> None:
+        """Take the beginning of an element."""
+
+    def text(self, text: str) -> None:
+        """Take a piece of text."""
+
+    def end(self, tag: str) -> None:
+        """Take the end of an element."""
+
+
+class BlockReader(TreeListener):
+    """Collects the blocks of a tree. A text belongs to the innermost element that holds texts."""
 
     def __init__(self) -> None:
         self.blocks = PageBlocks()
@@ -171,8 +179,8 @@ class BlockReader:
         self._lists: list[list[str]] = []
         self._term: str | None = None
 
+    @override
     def begin(self, tag: str, attributes: dict[str, str | None]) -> None:
-        """Hear that an element begins."""
         if tag in _INLINE:
             return
         self._flush()
@@ -190,12 +198,12 @@ class BlockReader:
             self._lists.append([])
             self.blocks.lists.append((self.blocks.heading, self._lists[-1]))
 
+    @override
     def text(self, text: str) -> None:
-        """Hear a piece of text."""
         self._run.append(text)
 
+    @override
     def end(self, tag: str) -> None:
-        """Hear that an element ends."""
         if tag in _INLINE:
             return
         self._flush()
@@ -211,7 +219,7 @@ class BlockReader:
             self._term = None
 
     def _flush(self) -> None:
-        """Give the text since the last border of a block to where it belongs."""
+        """Add the text since the last border of a block to its holder."""
         line = " ".join("".join(self._run).split())[:MAX_LINE]
         self._run.clear()
         if not line or self.blocks.is_full():
@@ -250,27 +258,13 @@ class BlockReader:
             table.rows.append(cells)
 
 
-# FOLDED: Walks over the tree of a page without recursion, so that its depth does not matter.
 MAX_HTML = 2_000_000
 """Characters of a page that are searched for data."""
 _SKIPPED = frozenset({"script", "style", "noscript", "template", "textarea", "svg"})
 
 
-class TreeListener(Protocol):
-    """Hears of elements and texts in the order of the page."""
-
-    def begin(self, tag: str, attributes: dict[str, str | None]) -> None:
-        """Hear that an element begins."""
-
-    def text(self, text: str) -> None:
-        """Hear a piece of text."""
-
-    def end(self, tag: str) -> None:
-        """Hear that an element ends."""
-
-
 def parse_page(html: str) -> LexborHTMLParser | None:
-    """Return the tree of a page, of its first part if it is huge; None for one that no parser could take in."""
+    """Return the tree of a page, or of its first part if it is huge; None if it is too much for any parser."""
     try:
         return parse_html(html[:MAX_HTML])
     except ScrapeFailed:
@@ -278,46 +272,46 @@ def parse_page(html: str) -> LexborHTMLParser | None:
 
 
 def walk(tree: LexborHTMLParser, listeners: Iterable[TreeListener]) -> None:
-    """Tell listeners of each element and text of the body once, except for scripts and the like."""
+    """Call the listeners for each element and text of the body once, except for scripts and the like."""
     node = tree.body
     if node is None:
         return
-    heard = tuple(listeners)
+    called = tuple(listeners)
     depth = 0
     while True:
-        child = _begin(node, heard)
+        child = _begin(node, called)
         if child is not None:
             node, depth = child, depth + 1
             continue
-        _end(node, heard)
+        _end(node, called)
         while depth and (after := node.next) is None:
             parent = node.parent
             if parent is None:
                 return
             node, depth = parent, depth - 1
-            _end(node, heard)
+            _end(node, called)
         if not depth or after is None:
             return
         node = after
 
 
-def _begin(node: LexborNode, heard: tuple[TreeListener, ...]) -> LexborNode | None:
-    """Tell of a node, and return its first child that is to be visited."""
+def _begin(node: LexborNode, called: tuple[TreeListener, ...]) -> LexborNode | None:
+    """Announce a node, and return its first child unless that is skipped."""
     tag = node.tag or ""
     if tag == "-text":
         text = node.text_content or ""
-        for one in heard:
+        for one in called:
             one.text(text)
         return None
     if tag.startswith(("-", "!", "#")) or tag in _SKIPPED:
         return None
-    for one in heard:
+    for one in called:
         one.begin(tag, node.attributes)
     return node.child
 
 
-def _end(node: LexborNode, heard: tuple[TreeListener, ...]) -> None:
+def _end(node: LexborNode, called: tuple[TreeListener, ...]) -> None:
     tag = node.tag or ""
     if tag and not tag.startswith(("-", "!", "#")) and tag not in _SKIPPED:
-        for one in heard:
+        for one in called:
             one.end(tag)

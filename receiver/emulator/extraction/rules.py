@@ -1,23 +1,20 @@
-"""Fills a schema from what a page says of itself, by the names and types of properties. It invents nothing."""
+"""Fills a schema with the values of a page, by the names and types of properties.
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+Nothing is invented: a value that does not fit its type is missing.
+"""
+
+import itertools
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
+from urllib.parse import urljoin
 
-import jsonschema
-import re2
-from jsonschema.protocols import Validator
-from referencing import Registry
-from referencing.exceptions import Unresolvable
-
-from receiver.emulator.extraction.coercion import MISSING, MissingValue, as_choice, as_flag, as_number, as_text
 from receiver.emulator.extraction.evidence import Evidence, Record, values_for
-from receiver.emulator.extraction.names import key_of, likeness, words_of
+from receiver.emulator.extraction.names import FALSE_WORDS, TRUE_WORDS, iso_date, key_of, likeness, words_of
 from receiver.emulator.extraction.schemas import (
     MAX_DEPTH,
-    MAX_STEPS,
     Json,
     SchemaReader,
-    SchemaTooLarge,
     properties_of,
     types_of,
 )
@@ -25,7 +22,7 @@ from receiver.emulator.extraction.schemas import (
 MAX_LIST = 1_000
 """Members of a list in a result."""
 MAX_MISSING = 100
-"""Paths without a value that are remembered."""
+"""Paths without a value that are kept."""
 MAX_CANDIDATES = 50
 """Values that are tried for one property."""
 _ADDRESSES = ("uri", "url", "uri-reference")
@@ -33,8 +30,162 @@ _LINK_WORDS = frozenset({"url", "uri", "link", "href", "page", "address", "websi
 _SPLIT_BY = (";", ",", "\n")
 
 
+class MissingValue:
+    """The value that was not found; null is a value."""
+
+    def __repr__(self) -> str:
+        return "MISSING"
+
+    def __bool__(self) -> bool:
+        return False
+
+
+MISSING = MissingValue()
+
+MAX_TEXT = 20_000
+"""Characters of a text that a result keeps."""
+MAX_CHOICES = 2_000
+"""Values of an enum that are compared."""
+_NUMBER = re.compile(r"[-+\u2212]?\d[\d\s.,'\u00a0\u202f\u2019]*(?:[eE][-+]?\d{1,3}(?!\w))?")
+_SCALE = {"k": 1_000, "M": 1_000_000, "mio": 1_000_000, "million": 1_000_000, "bn": 10**9, "billion": 10**9}
+_SCALED = re.compile(r"([kM])\b|\s?((?i:mio|million|bn|billion))\b")
+"""A lower-case m means metres or minutes, as does one after a space."""
+_DATE_TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d")
+_WEB = re.compile(r"https?://|[^\s]*[/?#]|[^\s/]+\.[a-z]\w*$", re.IGNORECASE)
+_NAMES = ("name", "headline", "text", "@value", "value", "title", "url", "contentUrl", "@id")
+_AMOUNTS = ("price", "value", "lowPrice", "amount", "ratingValue", "@value", "minValue")
+
+
+def as_text(value: Any, schema: Json, base: str, day_first: bool | None = None) -> str | MissingValue:
+    """Return a text: the name of an object, or several texts joined."""
+    match value:
+        case str():
+            text = value.strip()[:MAX_TEXT]
+        case bool():
+            text = "true" if value else "false"
+        case int() | float():
+            text = str(value)
+        case list():
+            parts = [as_text(one, {}, base) for one in itertools.islice(value, MAX_CHOICES)]
+            text = ", ".join(part for part in parts if isinstance(part, str))[:MAX_TEXT]
+        case Mapping():
+            return next((as_text(value[key], schema, base, day_first) for key in _NAMES if value.get(key)), MISSING)
+        case _:
+            return MISSING
+    return _formatted(text, schema.get("format"), base, day_first) if text else MISSING
+
+
+def _formatted(text: str, form: object, base: str, day_first: bool | None) -> str | MissingValue:
+    """Return a text in the format of a schema; MISSING if it has another."""
+    if form == "date":
+        return iso_date(text, day_first=day_first) or MISSING
+    if form == "date-time":
+        return text if _DATE_TIME.match(text) else MISSING
+    if form in ("uri", "url", "uri-reference") and base:
+        return _absolute(base, text) if _WEB.match(text) else MISSING
+    return text
+
+
+def _absolute(base: str, address: str) -> str | MissingValue:
+    try:
+        return urljoin(base, address) if address and " " not in address else MISSING
+    except ValueError:
+        return MISSING
+
+
+def as_number(value: Any, *, whole: bool, comma: bool = False) -> int | float | MissingValue:
+    """Return a number, such as the first in `from £1,299.00` or `1.299,00 €`.
+
+    With `comma`, the language of the page writes 1.299 for more than a thousand.
+    """
+    match value:
+        case bool():
+            return MISSING
+        case int() | float():
+            number = value
+        case str():
+            read = _number_in(value[:MAX_TEXT], comma)
+            if read is None:
+                return MISSING
+            number = read
+        case Mapping():
+            inner = (
+                as_number(value[key], whole=whole, comma=comma) for key in _AMOUNTS if value.get(key) is not None
+            )
+            return next(inner, MISSING)
+        case [first, *_]:
+            return as_number(first, whole=whole, comma=comma)
+        case _:
+            return MISSING
+    if isinstance(number, float) and number.is_integer() and abs(number) < 2**53:
+        number = int(number)
+    return number if not whole or isinstance(number, int) else MISSING
+
+
+def _number_in(text: str, comma: bool) -> int | float | None:
+    found = _NUMBER.search(text)
+    if found is None or len(found[0]) > 40:
+        return None
+    digits = re.sub(r"[\s'\u00a0\u202f\u2019]", "", found[0]).rstrip(".,").replace("\u2212", "-")
+    try:
+        number = float(_plain(digits, comma))
+    except ValueError:
+        return None
+    scaled = _SCALED.match(text, found.end())
+    return number * _SCALE[scaled[1] or scaled[2].lower()] if scaled else number
+
+
+def _plain(digits: str, comma_language: bool) -> str:
+    """Return the number with only a point: the last of `.` and `,` is the point unless it groups thousands."""
+    comma, point = digits.rfind(","), digits.rfind(".")
+    if comma >= 0 and point >= 0:
+        return digits.replace("." if comma > point else ",", "").replace(",", ".")
+    if comma < 0 and point < 0:
+        return digits
+    mark = "," if comma >= 0 else "."
+    groups = digits.split(mark)
+    grouped = all(len(part) == 3 for part in groups[1:]) and len(groups[0].lstrip("+-")) <= 3
+    if (
+        len(groups) > 2
+        or (grouped and mark == "." and comma_language)
+        or (grouped and mark == "," and not comma_language)
+    ):
+        return "".join(groups) if grouped else digits
+    return ".".join(groups)
+
+
+def as_flag(value: Any) -> bool | MissingValue:
+    """Return whether a value says yes or no, as the addresses of availability in schema.org also do."""
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, int | float):
+        return bool(value) if value in (0, 1) else MISSING
+    if isinstance(value, list):
+        return as_flag(value[0]) if value else MISSING
+    text = str(value).strip().rpartition("/")[2].lower()[:40]
+    return True if text in TRUE_WORDS else False if text in FALSE_WORDS else MISSING
+
+
+def as_choice(value: Any, choices: list[Any]) -> Any:
+    """Return the allowed value that equals a value, whatever its case and punctuation."""
+    if isinstance(value, list):
+        found = (as_choice(one, choices) for one in value[:10])
+        return next((one for one in found if one is not MISSING), MISSING)
+    folded = _folded(value)
+    return next((one for one in choices[:MAX_CHOICES] if folded and _folded(one) == folded), MISSING)
+
+
+def _folded(value: Any) -> str:
+    if isinstance(value, Mapping):
+        value = value.get("name")
+    if value is None or isinstance(value, list | dict):
+        return ""
+    text = str(value)[:MAX_TEXT].rpartition("/")[2] if str(value).startswith("http") else str(value)[:MAX_TEXT]
+    return "".join(character for character in text.casefold() if character.isalnum())
+
+
 class SchemaFiller:
-    """Fills one schema. `missing` has the paths of properties for which the page has no value."""
+    """Fills one schema. `missing` has the paths of properties without a value on the page."""
 
     def __init__(self, evidence: Evidence, reader: SchemaReader) -> None:
         self.missing: list[str] = []
@@ -61,7 +212,7 @@ class SchemaFiller:
         return next((found for found in self._values(form, "title", self._evidence.records, "", 0)), MISSING)
 
     def _object(self, form: Json, records: Iterable[Record], path: str, depth: int) -> Any:
-        """Return an object with every property of the schema; MISSING if the records have none of them."""
+        """Return an object with every property of the schema; MISSING if the records have no value."""
         if depth > MAX_DEPTH:
             return MISSING
         records = list(records)
@@ -78,10 +229,8 @@ class SchemaFiller:
         if properties and all(value is None for value in result.values()):
             del self.missing[before:]
             return MISSING
-        return result if properties else self._open(records)
-
-    def _open(self, records: list[Record]) -> Any:
-        """Return what the best record has, for a schema that names no properties."""
+        if properties:
+            return result
         return next((dict(record.values) for record in records if record.values), MISSING)
 
     def _property(self, name: str, schema: Any, records: list[Record], path: str, depth: int) -> Any:
@@ -102,7 +251,7 @@ class SchemaFiller:
         return MISSING
 
     def _link(self, name: str, forms: list[Json]) -> Any:
-        """Return where the link leads that is called by the words of a property for an address."""
+        """Return the target of a link whose text has the words of a property for an address."""
         if not any(form.get("format") in _ADDRESSES for form in forms):
             return MISSING
         words = set(words_of(name)) - _LINK_WORDS
@@ -110,7 +259,7 @@ class SchemaFiller:
         return next(fitting, MISSING)
 
     def _described(self, form: Json, name: str, path: str, depth: int) -> Any:
-        """Return an object from the things of the type that a property is called by, else from the whole page."""
+        """Return an object from the things whose type a property names, or else from the whole page."""
         typed = [record for record in self._evidence.records if key_of(name) in record.types]
         found = self._object(form, typed, path, depth) if typed else MISSING
         return found if found is not MISSING else self._object(form, self._evidence.records, path, depth)
@@ -118,7 +267,7 @@ class SchemaFiller:
     def _values(
         self, form: Json, name: str, records: list[Record], path: str, depth: int, *, parts: bool = False
     ) -> Iterator[Any]:
-        """Yield the values for a name that the form takes. With `parts`, a list is also made of a single value."""
+        """Yield the values for a name that fit the form. With `parts`, a single value may become a list."""
         lists_only = not parts and "array" in types_of(form) and "string" not in types_of(form)
         for tried, value in enumerate(values_for(name, records)):
             self._reader.count()
@@ -178,7 +327,7 @@ class SchemaFiller:
         return MISSING
 
     def _rows(self, form: Json, name: str, depth: int) -> Any:
-        """Return a list from the things or the table that fit its items best, or from a list of the page."""
+        """Return a list from the things or the table that fit its items best, or else from a list of the page."""
         items = next(self._reader.alternatives(form.get("items", {})), {})
         wanted = list(properties_of(items))
         if not wanted:
@@ -204,91 +353,8 @@ class SchemaFiller:
 
 
 def _members(value: Any) -> list[Any] | MissingValue:
-    """Return the members of a list that a page gives as one text."""
+    """Return the members of a list that the page has as one text."""
     if not isinstance(value, str):
         return [value]
     mark = next((one for one in _SPLIT_BY if one in value), None)
     return [part.strip() for part in value.split(mark) if part.strip()] if mark else [value]
-
-
-# FOLDED: Whether a value fits a JSON Schema, in bounded time: hostile patterns and references do not run away.
-MAX_ERRORS = 100
-"""Errors that are reported."""
-_Check = Callable[[Any, Any, Any, Any], Iterator[jsonschema.ValidationError] | None]
-
-
-def schema_errors(value: Any, schema: Json) -> list[tuple[list[str | int], str]]:
-    """Return where a value breaks the schema, and how. SchemaTooLarge if telling that takes too many steps."""
-    counted = _CountedSteps(MAX_STEPS)
-    checks = {name: counted.around(check) for name, check in _CHECKS.items()}
-    validator: type[Validator] = jsonschema.validators.extend(jsonschema.Draft202012Validator, checks)
-    errors: list[tuple[list[str | int], str]] = []
-    try:
-        for error in validator(schema, registry=_NO_DOCUMENTS).iter_errors(value):
-            errors.append((list(error.absolute_path), str(error.message)[:200]))
-            if len(errors) == MAX_ERRORS:
-                break
-    except RecursionError:
-        raise SchemaTooLarge from None
-    except SchemaTooLarge:
-        raise
-    except _BROKEN as exc:
-        errors.append(([], f"the schema cannot be checked: {str(exc)[:200]}"))
-    return errors
-
-
-_NO_DOCUMENTS: Registry[Any] = Registry()
-"""It knows the document itself, and fetches no other."""
-
-
-_BROKEN = (Unresolvable, jsonschema.exceptions.UnknownType, TypeError, ValueError, AttributeError, LookupError)
-"""What the library raises for a schema that is none."""
-
-
-class _CountedSteps:
-    """Counts the keywords that one validation looks at."""
-
-    def __init__(self, most: int) -> None:
-        self._left = most
-
-    def around(self, check: _Check) -> _Check:
-        def counted(validator: Any, keyword: Any, value: Any, schema: Any) -> Any:
-            self._left -= 1
-            if self._left < 0:
-                raise SchemaTooLarge
-            return check(validator, keyword, value, schema)
-
-        return counted
-
-
-def _pattern(validator: Any, pattern: Any, value: Any, schema: Any) -> Iterator[jsonschema.ValidationError]:
-    """Check a pattern in linear time; one that RE2 cannot do is not checked."""
-    if isinstance(value, str) and (compiled := _compiled(pattern)) is not None and not compiled.search(value):
-        yield jsonschema.ValidationError(f"{value[:50]!r} does not match {str(pattern)[:50]!r}")
-
-
-def _pattern_properties(validator: Any, patterns: Any, value: Any, schema: Any) -> Iterator[Any]:
-    if not isinstance(value, Mapping) or not isinstance(patterns, Mapping):
-        return
-    for pattern, subschema in patterns.items():
-        compiled = _compiled(pattern)
-        for name in value if compiled is not None else ():
-            if compiled.search(name):
-                yield from validator.descend(value[name], subschema, path=name, schema_path=pattern)
-
-
-def _compiled(pattern: Any) -> Any:
-    options = re2.Options()
-    options.log_errors = False
-    options.max_mem = 1 << 20
-    try:
-        return re2.compile(str(pattern), options)
-    except re2.error:
-        return None
-
-
-_CHECKS: dict[str, _Check] = {
-    **jsonschema.Draft202012Validator.VALIDATORS,
-    "pattern": _pattern,
-    "patternProperties": _pattern_properties,
-}

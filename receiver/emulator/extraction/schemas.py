@@ -1,12 +1,18 @@
-"""JSON Schemas as the rules read them: references resolved, alternatives listed, and all of it bounded."""
+"""JSON Schemas, read and checked within limits: hostile patterns and references do not run away."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
+
+import jsonschema
+import re2
+from jsonschema.protocols import Validator
+from referencing import Registry
+from referencing.exceptions import Unresolvable
 
 Json = dict[str, Any]
 
 MAX_STEPS = 20_000
-"""Schemas, nested ones included, that one extraction or one validation visits."""
+"""Schemas, with nested ones, that one extraction or validation visits."""
 MAX_DEPTH = 24
 """Levels of a result."""
 _EMPTY: Json = {}
@@ -17,18 +23,21 @@ class SchemaTooLarge(ValueError):
 
 
 class SchemaReader:
-    """Reads the parts of one schema, and counts them. SchemaTooLarge ends what would not end."""
+    """Reads the parts of one schema, with references resolved and alternatives listed.
+
+    It counts its steps, and raises SchemaTooLarge for a schema without end.
+    """
 
     def __init__(self, root: Any, most: int = MAX_STEPS) -> None:
         self._root = root
         self._most = most
         self.steps = 0
-        """The parts that were read."""
+        """Parts that were read."""
 
     def alternatives(self, schema: Any) -> Iterator[Json]:
         """Yield the forms that a value may have: the schema itself, or each branch of its anyOf and oneOf.
 
-        References are followed, and the parts of an allOf are laid over each other.
+        References are followed, and the parts of an allOf are merged.
         """
         waiting = [schema]
         while waiting:
@@ -62,7 +71,7 @@ class SchemaReader:
         return merged
 
     def _target(self, reference: str) -> Any:
-        """Return what a reference inside of the document names; other documents are never read."""
+        """Return the target of a reference within the document; other documents are never read."""
         if not reference.startswith("#"):
             return _EMPTY
         value = self._root
@@ -78,14 +87,14 @@ class SchemaReader:
         return value
 
     def count(self, steps: int = 1) -> None:
-        """Count work that the schema causes. SchemaTooLarge says that there was too much."""
+        """Count steps that the schema causes. Raises SchemaTooLarge if there were too many."""
         self.steps += steps
         if self.steps > self._most:
             raise SchemaTooLarge
 
 
 def types_of(schema: Json) -> frozenset[str]:
-    """Return the types that a schema allows; what its keywords say if it names none."""
+    """Return the types that a schema allows, judging by its keywords if it names none."""
     named = schema.get("type")
     if isinstance(named, str):
         return frozenset({named})
@@ -106,3 +115,81 @@ def properties_of(schema: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
+
+
+MAX_ERRORS = 100
+"""Errors that are reported."""
+_Check = Callable[[Any, Any, Any, Any], Iterator[jsonschema.ValidationError] | None]
+
+
+def schema_errors(value: Any, schema: Json) -> list[tuple[list[str | int], str]]:
+    """Return the places where a value breaks the schema, and how. Raises SchemaTooLarge after too many steps."""
+    counted = _CountedSteps(MAX_STEPS)
+    checks = {name: counted.around(check) for name, check in _CHECKS.items()}
+    validator: type[Validator] = jsonschema.validators.extend(jsonschema.Draft202012Validator, checks)
+    errors: list[tuple[list[str | int], str]] = []
+    try:
+        for error in validator(schema, registry=_NO_DOCUMENTS).iter_errors(value):
+            errors.append((list(error.absolute_path), str(error.message)[:200]))
+            if len(errors) == MAX_ERRORS:
+                break
+    except RecursionError:
+        raise SchemaTooLarge from None
+    except SchemaTooLarge:
+        raise
+    except _BROKEN as exc:
+        errors.append(([], f"the schema cannot be checked: {str(exc)[:200]}"))
+    return errors
+
+
+_NO_DOCUMENTS: Registry[Any] = Registry()
+"""It has only the document itself, and fetches no other."""
+_BROKEN = (Unresolvable, jsonschema.exceptions.UnknownType, TypeError, ValueError, AttributeError, LookupError)
+"""What the library raises for an invalid schema."""
+
+
+class _CountedSteps:
+    def __init__(self, most: int) -> None:
+        self._left = most
+
+    def around(self, check: _Check) -> _Check:
+        def counted(validator: Any, keyword: Any, value: Any, schema: Any) -> Any:
+            self._left -= 1
+            if self._left < 0:
+                raise SchemaTooLarge
+            return check(validator, keyword, value, schema)
+
+        return counted
+
+
+def _pattern(validator: Any, pattern: Any, value: Any, schema: Any) -> Iterator[jsonschema.ValidationError]:
+    """Check a pattern in linear time; patterns that RE2 does not support are not checked."""
+    if isinstance(value, str) and (compiled := _compiled(pattern)) is not None and not compiled.search(value):
+        yield jsonschema.ValidationError(f"{value[:50]!r} does not match {str(pattern)[:50]!r}")
+
+
+def _pattern_properties(validator: Any, patterns: Any, value: Any, schema: Any) -> Iterator[Any]:
+    if not isinstance(value, Mapping) or not isinstance(patterns, Mapping):
+        return
+    for pattern, subschema in patterns.items():
+        compiled = _compiled(pattern)
+        for name in value if compiled is not None else ():
+            if compiled.search(name):
+                yield from validator.descend(value[name], subschema, path=name, schema_path=pattern)
+
+
+def _compiled(pattern: Any) -> Any:
+    options = re2.Options()
+    options.log_errors = False
+    options.max_mem = 1 << 20
+    try:
+        return re2.compile(str(pattern), options)
+    except re2.error:
+        return None
+
+
+_CHECKS: dict[str, _Check] = {
+    **jsonschema.Draft202012Validator.VALIDATORS,
+    "pattern": _pattern,
+    "patternProperties": _pattern_properties,
+}

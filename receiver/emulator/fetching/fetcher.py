@@ -1,6 +1,7 @@
 """Reaches pages: given sites without any network, all others by HTTP; redirects, limits and deadlines for both."""
 
 import asyncio
+import re
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -18,19 +19,52 @@ from receiver.emulator.fetching.exchange import (
     Exchange,
     RawAnswer,
     RawHeaders,
+    RawRequest,
     TransportExchange,
     WebExchange,
     carried_headers,
     decoded,
 )
-from receiver.emulator.fetching.languages import accept_language
-from receiver.emulator.fetching.network import CheckedNetwork, Resolve, SystemResolver
+from receiver.emulator.fetching.network import (
+    CheckedNetwork,
+    NetworkZone,
+    Resolve,
+    SystemResolver,
+    allowed_zones,
+    is_address,
+    is_local_name,
+    zone_of,
+)
 from receiver.emulator.fetching.refusals import site_error, timed_out, too_large
 from receiver.emulator.fetching.sites import GivenSites, SiteAnswer
 from receiver.emulator.fetching.web_urls import DEFAULT_PORTS, joined, request_url, without_credentials
-from receiver.emulator.fetching.zones import NetworkZone, allowed_zones, is_address, is_local_name, zone_of
 from receiver.emulator.options import EmulatorOptions
 from receiver.emulator.scrapes import FetchedPage, ScrapePlan
+
+_LANGUAGES = {
+    "AE": "ar", "AR": "es", "AT": "de", "AU": "en", "BD": "bn", "BE": "nl", "BG": "bg", "BR": "pt", "CA": "en",
+    "CH": "de", "CL": "es", "CN": "zh", "CO": "es", "CY": "el", "CZ": "cs", "DE": "de", "DK": "da", "DZ": "ar",
+    "EC": "es", "EE": "et", "EG": "ar", "ES": "es", "FI": "fi", "FR": "fr", "GB": "en", "GE": "ka", "GR": "el",
+    "HK": "zh", "HR": "hr", "HU": "hu", "ID": "id", "IE": "en", "IL": "he", "IN": "en", "IQ": "ar", "IR": "fa",
+    "IS": "is", "IT": "it", "JP": "ja", "KE": "sw", "KR": "ko", "KZ": "kk", "LT": "lt", "LU": "lb", "LV": "lv",
+    "MA": "ar", "MX": "es", "MY": "ms", "NG": "en", "NL": "nl", "NO": "nb", "NZ": "en", "PE": "es", "PH": "en",
+    "PK": "ur", "PL": "pl", "PT": "pt", "QA": "ar", "RO": "ro", "RS": "sr", "RU": "ru", "SA": "ar", "SE": "sv",
+    "SG": "en", "SI": "sl", "SK": "sk", "TH": "th", "TN": "ar", "TR": "tr", "TW": "zh", "UA": "uk", "US": "en",
+    "UY": "es", "VE": "es", "VN": "vi", "ZA": "en",
+}  # fmt: skip
+"""The ISO 639-1 language of most sites of an ISO 3166-1 country."""
+_TAG = re.compile(r"[A-Za-z]{1,8}(-[A-Za-z0-9]{1,8})*|\*")
+"""RFC 4647, section 2.1."""
+_MAX_LANGUAGES = 10
+
+
+def accept_language(country: str, languages: tuple[str, ...] = ()) -> str:
+    """Return the value of Accept-Language: the languages in order, or else the country's, without invalid tags."""
+    own = _LANGUAGES.get(country.upper())
+    wanted = languages or ((f"{own}-{country.upper()}", own) if own else ())
+    tags = [tag for tag in wanted if _TAG.fullmatch(tag)][:_MAX_LANGUAGES]
+    return ",".join(tag if place == 0 else f"{tag};q={1 - place / 10:.1f}" for place, tag in enumerate(tags))
+
 
 MAX_REDIRECTS = 20
 """As in the Fetch standard (https://fetch.spec.whatwg.org/#http-redirect-fetch)."""
@@ -43,29 +77,21 @@ _ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 
 @dataclass(slots=True, kw_only=True)
 class _Fetch:
-    """One fetch on its way through its redirects."""
-
     source_url: str
-    """The URL as asked for, without credentials."""
+    """As asked for, without credentials."""
     url: httpx.URL
-    """Where it is now."""
     headers: RawHeaders = field(repr=False)
-    """What is sent beside the framing of the request."""
+    """Without those that frame the request."""
     max_bytes: int
-    """The largest body."""
     zones: frozenset[NetworkZone]
-    """The networks that may still be reached."""
     cut: bool = False
-    """Whether a larger body is cut, and no failure."""
     verify: bool = True
-    """Whether certificates are checked."""
     delay: timedelta = timedelta(0)
-    """Real time that a page of a given site takes."""
+    """Real time, for a page of a given site."""
     cookies: httpx.Cookies = field(default_factory=httpx.Cookies, repr=False)
-    """Those that sites have set on the way."""
 
     def move(self, location: str) -> None:
-        """Follow a redirect. To another origin no secret of the caller goes along."""
+        """Follow a redirect. Another origin gets no secret of the caller."""
         made = request_url(joined(str(self.url), location))
         if made is None:
             raise site_error(str(self.url), "ERR_INVALID_REDIRECT", "It leads to something else than a web page.")
@@ -79,33 +105,27 @@ class BrowserRequest:
     """One request that a browser wants to send."""
 
     url: str
-    """Absolute URL."""
     method: str = "GET"
-    """The HTTP method."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """What the browser sends; framing is left out."""
+    """Without those that frame the request."""
     content: bytes = field(default=b"", repr=False)
-    """The body."""
     zones: frozenset[NetworkZone] | None = None
-    """The networks that it may reach at most; None leaves that to the options."""
+    """The most networks that it may reach, within those of the options; None for all of these."""
     verify: bool = True
-    """Whether the certificate is checked."""
     is_page: bool = False
-    """Whether it loads a page, and not a part of one."""
+    """It loads a page, and not a part of one."""
 
 
 @dataclass(frozen=True, slots=True)
 class SingleAnswer:
-    """What one server answered, without its content coding. A redirect has no body."""
+    """The answer of one server, without its content coding. A redirect has no body."""
 
     status: int
-    """HTTP status."""
     headers: list[tuple[str, str]] = field(repr=False)
-    """Names and values, without those that frame the body."""
+    """Without those that frame the body."""
     body: bytes = field(repr=False)
-    """The body, within the size limit."""
     zone: NetworkZone | None = None
-    """Where the server is; None for a given site."""
+    """Of the server; None for a given site."""
 
     def header(self, name: str) -> str:
         """Return the first header of that name (in lower case), empty without one."""
@@ -115,10 +135,10 @@ class SingleAnswer:
 class Fetcher:
     """Fetches pages and files. Its block opens and closes its connections.
 
-    Pages of given sites come from their files. Of others, only addresses that the options allow are connected to,
+    Pages of given sites come from their files. For others, only addresses that the options allow are connected to,
     also after a redirect; a page on the internet cannot redirect to a private network or to this machine. Every
-    failure is a ScrapeFailed. Credentials in URLs are neither sent nor shown. A `transport` takes the place of the
-    network, and decides what it reaches.
+    failure is a ScrapeFailed. Credentials in URLs are neither sent nor shown. A `transport` replaces the network
+    and decides what it reaches.
     """
 
     def __init__(
@@ -191,7 +211,7 @@ class Fetcher:
         )
 
     def refuses(self, url: str) -> bool:
-        """Tell whether nothing is fetched from this address. What its name leads to is not asked."""
+        """Return whether nothing is fetched from this address. Its name is not resolved."""
         made = request_url(url)
         if made is None:
             return True
@@ -205,25 +225,23 @@ class Fetcher:
         return not is_here and outside not in self._zones
 
     async def send(self, request: BrowserRequest) -> SingleAnswer:
-        """Return the answer to one request of a browser, which follows redirects itself. It has no time-out.
-
-        `zones` of the request are those that it may reach at most, and never more than the options allow.
-        """
+        """Return the answer to one request of a browser, which follows redirects itself. It has no time-out."""
         url = _start_url(request.url)
         given = await asyncio.to_thread(self.sites.answer, url, self._options.max_page_bytes)
         if given is not None:
             if self._options.page_delay and request.is_page and not given.location:
                 await asyncio.sleep(self._options.page_delay.total_seconds())
             return _given_answer(given, request.method, self._options.max_page_bytes, str(url))
-        answer = await self._web.get(
-            url,
-            [*carried_headers(request.headers.items()), (b"Accept-Encoding", ACCEPTED_CODINGS.encode())],
+        raw = RawRequest(
+            url=url,
+            headers=[*carried_headers(request.headers.items()), (b"Accept-Encoding", ACCEPTED_CODINGS.encode())],
             zones=self._zones if request.zones is None else self._zones & request.zones,
             verify=request.verify,
             max_bytes=self._options.max_page_bytes,
             method=request.method,
             content=request.content,
         )
+        answer = await self._web.send(raw)
         body = await self._decoded(answer, str(url), self._options.max_page_bytes, cut=False)
         headers = [
             (name.decode("latin-1"), value.decode("latin-1"))
@@ -233,7 +251,7 @@ class Fetcher:
         return SingleAnswer(answer.status, headers, body, answer.zone)
 
     async def zone_of_site(self, url: str) -> NetworkZone:
-        """Return where the site of a URL is. A given site stands for one on the internet."""
+        """Return the zone of a URL's site. Given sites count as the internet."""
         made = request_url(url)
         if made is None or self._network is None or self.sites.has(made):
             return NetworkZone.INTERNET
@@ -266,7 +284,8 @@ class Fetcher:
                 continue
             answer = await self._ask(fetch)
             if not answer.is_redirect:
-                return await self._from_web(fetch, answer)
+                body = await self._decoded(answer, str(fetch.url), fetch.max_bytes, cut=fetch.cut)
+                return self._page(fetch, answer.status, answer.header(b"content-type"), body[: fetch.max_bytes])
             _keep_cookies(fetch, answer)
             fetch.move(answer.header(b"location"))
         raise site_error(fetch.source_url, "ERR_TOO_MANY_REDIRECTS", f"It has more than {MAX_REDIRECTS} redirects.")
@@ -280,11 +299,18 @@ class Fetcher:
                 own = [value for name, value in headers if name.lower() == b"cookie"]
                 rest = [pair for pair in headers if pair[0].lower() != b"cookie"]
                 headers = [*rest, (b"Cookie", b"; ".join([*own, cookie.encode("latin-1", "replace")]))]
-        answer = await self._web.get(
-            fetch.url, headers, zones=fetch.zones, verify=fetch.verify, max_bytes=fetch.max_bytes, cut=fetch.cut
+        answer = await self._web.send(
+            RawRequest(
+                url=fetch.url,
+                headers=headers,
+                zones=fetch.zones,
+                verify=fetch.verify,
+                max_bytes=fetch.max_bytes,
+                cut=fetch.cut,
+            )
         )
         if answer.zone is not None:
-            # A site on the internet has no say in what is fetched from networks that it cannot reach itself.
+            # A site on the internet must not decide what is fetched from networks that it cannot reach itself.
             fetch.zones = frozenset(zone for zone in fetch.zones if zone <= answer.zone)
         return answer
 
@@ -298,12 +324,7 @@ class Fetcher:
             await asyncio.sleep(fetch.delay.total_seconds())
         return self._page(fetch, given.status, given.content_type, body)
 
-    async def _from_web(self, fetch: _Fetch, answer: RawAnswer) -> FetchedPage:
-        body = await self._decoded(answer, str(fetch.url), fetch.max_bytes, cut=fetch.cut)
-        return self._page(fetch, answer.status, answer.header(b"content-type"), body[: fetch.max_bytes])
-
     async def _decoded(self, answer: RawAnswer, url: str, max_bytes: int, *, cut: bool) -> bytes:
-        """Return the body without its content coding."""
         body = answer.body
         codings = [value.strip() for value in answer.header(b"content-encoding").split(",") if value.strip()]
         if body and codings:
@@ -339,7 +360,7 @@ def _given_answer(given: SiteAnswer, method: str, max_bytes: int, url: str) -> S
 
 
 def _keep_cookies(fetch: _Fetch, answer: RawAnswer) -> None:
-    """Keep the cookies of a redirect until the end of the fetch: many a site redirects until it sees its own."""
+    """Keep the cookies of a redirect until the end of the fetch: many sites redirect until they see theirs."""
     if any(name.lower() == b"set-cookie" for name, _ in answer.headers):
         fetch.cookies.extract_cookies(
             httpx.Response(answer.status, headers=answer.headers, request=httpx.Request("GET", fetch.url))
@@ -354,7 +375,7 @@ def _start_url(url: str) -> httpx.URL:
 
 
 def _headers(own: Mapping[str, str], callers: Mapping[str, str]) -> RawHeaders:
-    """Return the headers to send: those of the caller take the place of ours."""
+    """Return the headers to send: those of the caller replace ours."""
     try:
         theirs = carried_headers(callers.items())
     except ValueError as exc:

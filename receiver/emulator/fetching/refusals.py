@@ -1,4 +1,4 @@
-"""The failures of a fetch, each with the service's code. Texts name the URL without its credentials."""
+"""The failures of a fetch with the service's codes. Texts name the URL without its credentials."""
 
 import ssl
 from collections.abc import Iterator
@@ -9,18 +9,18 @@ from receiver.emulator.failures import ScrapeFailed
 
 
 def site_error(url: str, name: str, text: str = "") -> ScrapeFailed:
-    """Return the failure of a site, with the name that browsers give it, such as ERR_CONNECTION_REFUSED."""
+    """Return the failure of a site under the name that browsers use, such as ERR_CONNECTION_REFUSED."""
     more = f" {text}" if text else ""
     return ScrapeFailed("SCRAPE_SITE_ERROR", f"The page {url} could not be loaded: {name}.{more}")
 
 
 def too_large(url: str, limit: int) -> ScrapeFailed:
-    """Return the failure of a page that is larger than the limit."""
+    """Return the failure of a page above the limit."""
     return site_error(url, "ERR_FILE_TOO_BIG", f"The emulator reads at most {limit:,} bytes.")
 
 
 def no_such_host(host: str) -> ScrapeFailed:
-    """Return the failure of a host name that nobody knows."""
+    """Return the failure of an unknown host name."""
     return ScrapeFailed(
         "SCRAPE_DNS_RESOLUTION_ERROR", f"The host {host} could not be found: its name has no address."
     )
@@ -32,7 +32,7 @@ def timed_out(url: str, seconds: float) -> ScrapeFailed:
 
 
 class HostNotAllowed(ScrapeFailed):
-    """The emulator connects to no address of this host."""
+    """The emulator may not connect to any address of a host."""
 
     def __init__(self, host: str, reason: str) -> None:
         text = f"The host {host} is not fetched from: ERR_BLOCKED_BY_CLIENT. {reason}"
@@ -40,7 +40,7 @@ class HostNotAllowed(ScrapeFailed):
 
 
 def translated(url: str, error: Exception) -> ScrapeFailed:
-    """Return what an error on the network means for the page."""
+    """Return the failure of a page for an error on the network."""
     for cause in _causes(error):
         match cause:
             case ScrapeFailed():
@@ -71,7 +71,7 @@ def _name_of(error: Exception) -> str:
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error and what it was raised from, at most some steps back."""
+    """Yield an error and its causes, within a limit of steps."""
     seen: list[BaseException] = []
     rest: list[BaseException] = [error]
     while rest and len(seen) < 20:
@@ -80,8 +80,5 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
             continue
         seen.append(one)
         yield one
-        rest += [*_group(one), *(cause for cause in (one.__cause__, one.__context__) if cause is not None)]
-
-
-def _group(error: BaseException) -> tuple[BaseException, ...]:
-    return error.exceptions if isinstance(error, BaseExceptionGroup) else ()
+        rest += one.exceptions if isinstance(one, BaseExceptionGroup) else ()
+        rest += [cause for cause in (one.__cause__, one.__context__) if cause is not None]

@@ -1,4 +1,4 @@
-"""What a site's robots.txt allows (RFC 9309)."""
+"""The rules of a site's robots.txt (RFC 9309)."""
 
 from collections.abc import Iterator, Sequence, Set
 from datetime import timedelta
@@ -13,7 +13,7 @@ from receiver.emulator.fetching.web_urls import origin_of, split_web_url, withou
 SERVICE_AGENTS = ("FireCrawlAgent", "FirecrawlAgent")
 ROBOTS_TIMEOUT = timedelta(seconds=8)
 MAX_ROBOTS_BYTES = 500 * 1024
-"""What is read of a file: RFC 9309, section 2.5, wants that much."""
+"""Bytes of a file that are read: RFC 9309, section 2.5, asks for that."""
 _MAX_RULES = 10_000
 _MAX_RULE_LENGTH = 2_000
 _MAX_SITEMAPS = 100
@@ -28,10 +28,10 @@ class RobotsRules:
         self._agents = sorted({_token(agent) for agent in agents})
         self._rules = Protego.parse("\n".join(_relevant_lines(text, {*self._agents, "*"})))
         self.sitemaps: tuple[str, ...] = tuple(self._rules.sitemaps)
-        """The URLs of its `Sitemap:` lines, as they are written there."""
+        """The URLs of its `Sitemap:` lines as they are."""
 
     def allows(self, url: str) -> bool:
-        """Tell whether the agents may fetch a URL. What holds for a folder `/x/` holds for `/x`, too."""
+        """Return whether the agents may fetch a URL. Rules for a folder `/x/` hold for `/x` too."""
         parts = split_web_url(without_credentials(url))
         if parts is None:
             return True
@@ -40,7 +40,7 @@ class RobotsRules:
 
 
 async def fetch_robots(fetcher: Fetcher, url: str, agents: Sequence[str] = SERVICE_AGENTS) -> RobotsRules:
-    """Return the rules of the site that a URL is of. A site without robots.txt, or with an error, allows all."""
+    """Return the rules of a URL's site. Without a robots.txt, or with an error, everything is allowed."""
     parts = split_web_url(url)
     if parts is None:
         return ALLOW_ALL
@@ -61,9 +61,9 @@ def _token(agent: str) -> str:
 
 
 def _relevant_lines(text: str, tokens: Set[str]) -> Iterator[str]:
-    """Yield the lines of the groups that are about these agents, and the sitemaps.
+    """Yield the lines of the groups for these agents, and the sitemaps.
 
-    The parser keeps every rule once for each agent of its group: a hostile file has thousands of both.
+    The parser keeps every rule once for each agent of its group, and a hostile file has thousands of both.
     """
     is_relevant = follows_agent = False
     rules = sitemaps = 0

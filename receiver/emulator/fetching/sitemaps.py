@@ -1,4 +1,4 @@
-"""The sitemaps of a site: where they are, and what they and those that they name list."""
+"""The sitemaps of a site (https://www.sitemaps.org/protocol.html): their places, and the URLs that they list."""
 
 import asyncio
 import xml.parsers.expat
@@ -22,31 +22,28 @@ from receiver.emulator.fetching.web_urls import (
     without_credentials,
 )
 
-# FOLDED: One sitemap file, as XML or as lines of text (https://www.sitemaps.org/protocol.html).
 MAX_SITEMAP_BYTES = 50 * 1024 * 1024
 MAX_SITEMAP_URLS = 50_000
 _MAX_URL_LENGTH = 2_048
 _PIECE_BYTES = 1024 * 1024
-"""Large, because old versions of expat read a token anew with every piece."""
+"""Large, because old versions of expat read a token again with every piece."""
 _NAMESPACE_MARK = " "
 
 
 @dataclass(slots=True)
 class SitemapFile:
-    """What a sitemap file lists: pages, or further sitemaps. Both are texts that may be no URLs."""
+    """The content of a sitemap file, or of an index of sitemaps: texts, which need not be URLs."""
 
     pages: list[str] = field(default_factory=list)
-    """The pages that it lists."""
     sitemaps: list[str] = field(default_factory=list)
-    """The sitemaps that it lists, if it is an index."""
 
 
 class _Enough(Exception):
-    """The file has as many URLs as are taken, or it is none that is read."""
+    """The file has as many URLs as are taken, or it may not be read."""
 
 
 def read_sitemap(data: bytes) -> SitemapFile:
-    """Return what a file lists, up to where it is broken, too large or too long. It may be compressed by gzip.
+    """Return the list of a file of XML or lines of text, up to a fault or the limits. It may be compressed by gzip.
 
     A file with a document type is not read: no sitemap needs one, and entities can make it endless.
     """
@@ -56,17 +53,13 @@ def read_sitemap(data: bytes) -> SitemapFile:
         except BrokenCoding:
             return SitemapFile()
     if data.removeprefix(b"\xef\xbb\xbf").lstrip()[:4].lower().startswith((b"http", b"www.")):
-        return SitemapFile(pages=_lines(data))
+        lines = (line.strip() for line in data[:MAX_SITEMAP_BYTES].decode("utf-8-sig", "replace").splitlines())
+        return SitemapFile([line for line in lines if 0 < len(line) <= _MAX_URL_LENGTH][:MAX_SITEMAP_URLS])
     return _SitemapParser().parsed(data[:MAX_SITEMAP_BYTES])
 
 
-def _lines(data: bytes) -> list[str]:
-    lines = (line.strip() for line in data[:MAX_SITEMAP_BYTES].decode("utf-8-sig", "replace").splitlines())
-    return [line for line in lines if 0 < len(line) <= _MAX_URL_LENGTH][:MAX_SITEMAP_URLS]
-
-
 class _SitemapParser:
-    """Reads the `loc` of each `url` and `sitemap`, of any namespace, but not those of images or videos in them."""
+    """Reads the `loc` of each `url` and `sitemap` in any namespace, without those of images or videos in them."""
 
     def __init__(self) -> None:
         self._file = SitemapFile()
@@ -86,7 +79,7 @@ class _SitemapParser:
                 self._parser.Parse(data[start : start + _PIECE_BYTES], False)
             self._parser.Parse(b"", True)
         except (xml.parsers.expat.ExpatError, _Enough, ValueError, LookupError):
-            return self._file  # what stands before the fault is good
+            pass  # what is before the fault is good
         return self._file
 
     def _refuse(self, *_: object) -> None:
@@ -120,9 +113,9 @@ SITEMAP_TIMEOUT = timedelta(seconds=15)
 
 
 async def sitemap_urls(fetcher: Fetcher, url: str, robots: RobotsRules) -> AsyncGenerator[str, None]:
-    """Yield the URLs in the sitemaps of the site that a crawl of `url` looks at, each once, file by file.
+    """Yield the URLs in the sitemaps for a crawl of `url`, each once, file by file.
 
-    These are the ones that robots.txt names, those in the scope's folder, at the root and at the registrable
+    These are the sitemaps that robots.txt names, those in the scope's folder, at the root and at the registrable
     domain, and those that they name in turn: at most 20 files. A file that cannot be read lists nothing.
     """
     waiting = deque(dict.fromkeys([*robots.sitemaps, *_usual_places(url)]))

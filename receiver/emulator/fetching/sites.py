@@ -1,4 +1,4 @@
-"""Sites that are given to the emulator: it serves them itself, and no network is used for them."""
+"""Sites that are given to the emulator as folders or mappings: it serves them itself, without any network."""
 
 import mimetypes
 import os
@@ -13,40 +13,37 @@ from urllib.parse import quote, unquote
 from xml.sax.saxutils import escape
 
 import httpx
+from typing_extensions import override
 
 from receiver.emulator.bundled import BUNDLED_ORIGIN, BUNDLED_SITE
 from receiver.emulator.fetching.web_urls import origin_of, split_web_url
 from receiver.emulator.options import EmulatorOptions, SiteSource
 from receiver.errors import ConfigurationError
 
-# FOLDED: The `_redirects` file of a given site: its redirects, and pages that it answers with another status.
 _MAX_RULES = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class SiteRule:
-    """One line: `FROM TO [STATUS]`, such as `/old/* /new/:splat 302` or `/shop /closed.html 503!`.
+    """A line of `_redirects`: `FROM TO [STATUS]`, such as `/old/* /new/:splat 302` or `/shop /closed.html 503!`.
 
     A status of 3xx redirects (301 by default), any other answers with that status and the page TO. A file of the
-    site goes first, unless the status ends with `!`. FROM may end with `/*`; TO has the rest as `:splat`.
+    site has precedence, unless the status ends with `!`. FROM may end with `/*`; TO has the rest as `:splat`.
     """
 
     path: str
-    """FROM."""
     to: str
-    """TO."""
     status: int
-    """The HTTP status of the answer."""
     is_forced: bool
-    """Whether it goes before a file of the site."""
+    """It has precedence over a file of the site."""
 
     @property
     def redirects(self) -> bool:
-        """Whether the answer is a redirect."""
+        """Whether the status is 3xx."""
         return 300 <= self.status < 400
 
     def location(self, path: str) -> str | None:
-        """Return where the rule leads from a path; None if it is not about this path."""
+        """Return the target for a path; None if the rule does not match it."""
         if self.path.endswith("/*"):
             start = self.path[:-1]
             splat = path[len(start) :] if path.startswith(start) else None
@@ -55,7 +52,7 @@ class SiteRule:
 
 
 def read_rules(text: str | bytes) -> Iterator[SiteRule]:
-    """Yield the rules of a file in order. A line that is no rule is left out."""
+    """Yield the rules of a file in order, without invalid lines."""
     lines = (text if isinstance(text, str) else text.decode("utf-8", "replace")).splitlines()
     for line in lines[:_MAX_RULES]:
         rule = _rule(list(takewhile(lambda word: not word.startswith("#"), line.split())))
@@ -77,16 +74,15 @@ def _rule(words: list[str]) -> SiteRule | None:
     return SiteRule(quote(path, safe="/*%:+,;=@&$!'()~"), to, int(digits), is_forced=status.endswith("!"))
 
 
-# FOLDED: Where the files of a given site are: in a folder, or in a mapping. Both are read anew for each request.
 _MAX_FILES = 200_000
 """The most files of a folder that are listed."""
 
 
 class SiteFiles(Protocol):
-    """The files of a site. Names have no leading slash, and no escapes: `docs/index.html`."""
+    """The files of a site, read at each request. Names have no leading slash and no escapes: `docs/index.html`."""
 
     def read(self, name: str, max_bytes: int) -> str | bytes | None:
-        """Return a file's content, cut one byte after `max_bytes`; None if there is no such file."""
+        """Return a file's content, possibly cut one byte after `max_bytes`; None if there is no such file."""
 
     def names(self) -> Iterator[str]:
         """Yield the names of all files."""
@@ -94,19 +90,19 @@ class SiteFiles(Protocol):
     def __contains__(self, name: object) -> bool: ...
 
 
-class FolderFiles:
-    """The files in a folder. No name, and no symbolic link, leads out of it; hidden files are not there."""
+class FolderFiles(SiteFiles):
+    """The files in a folder. No name and no symbolic link leads out of it; hidden files are left out."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
+    @override
     def read(self, name: str, max_bytes: int) -> bytes | None:
-        """Return a file's content, cut one byte after `max_bytes`; None if there is no such file."""
         path = self._path(name)
         if path is None:
             return None
         try:
-            # It does not wait for the writer of a pipe, and it follows no link that was made since.
+            # It does not wait for the writer of a pipe, and follows no link that was made since.
             handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
         except (OSError, ValueError):
             return None
@@ -116,8 +112,8 @@ class FolderFiles:
         with open(handle, "rb") as file:  # noqa: PTH123 - a Path cannot be opened by its descriptor
             return file.read(max_bytes + 1)
 
+    @override
     def names(self) -> Iterator[str]:
-        """Yield the names of all files, in order, without what is hidden."""
         count = 0
         for folder, folders, files in os.walk(self._folder):
             folders[:] = sorted(one for one in folders if not one.startswith("."))
@@ -129,16 +125,18 @@ class FolderFiles:
                 if count >= _MAX_FILES:
                     return
 
+    @override
     def __contains__(self, name: object) -> bool:
         path = self._path(str(name))
         return path is not None and path.is_file()
 
     def _path(self, name: str) -> Path | None:
-        """Return the real path of a name; None if it is none of this folder."""
-        if not _is_plain(name):
+        """Return the real path of a name; None if it is not in this folder."""
+        # No part is empty or dots, and there is no NUL and no backslash.
+        if not {"", ".", ".."}.isdisjoint(name.split("/")) or not {"\0", "\\"}.isdisjoint(name):
             return None
         try:
-            (self._folder / name).stat()  # most names that are asked for are not there: this is the short way out
+            (self._folder / name).stat()  # fails fast: most names that are asked for do not exist
             root = os.path.realpath(self._folder)
             path = os.path.realpath(self._folder / name, strict=True)
         except (OSError, ValueError):
@@ -150,29 +148,24 @@ class FolderFiles:
         return None if any(part.startswith(".") and part != ".well-known" for part in parts) else inner
 
 
-def _is_plain(name: str) -> bool:
-    """Tell whether a name is a path downwards: no part that is empty or dots, no NUL, no backslash."""
-    parts = name.split("/")
-    return all(part not in ("", ".", "..") for part in parts) and not any(mark in name for mark in "\0\\")
-
-
-class MappedFiles:
+class MappedFiles(SiteFiles):
     """The files in a mapping. Its keys are absolute URLs or paths, as in links: `/docs/`, `/list?page=2`."""
 
     def __init__(self, origin: str, pages: Mapping[str, str | bytes]) -> None:
         self._origin = origin
         self._pages = pages
 
+    @override
     def read(self, name: str, max_bytes: int) -> str | bytes | None:
-        """Return a page's content, which may be larger than `max_bytes`; None if there is no such page."""
         key = self._key(name)
         return None if key is None else self._pages[key]
 
+    @override
     def names(self) -> Iterator[str]:
-        """Yield the names of all pages, in the order of the mapping, each without its query."""
         for key in list(self._pages):
             yield unquote(key.removeprefix(self._origin).partition("?")[0].removeprefix("/"))
 
+    @override
     def __contains__(self, name: object) -> bool:
         return self._key(str(name)) is not None
 
@@ -183,7 +176,6 @@ class MappedFiles:
         return next((key for key in (*keys, *([self._origin] if not name else [])) if key in self._pages), None)
 
 
-# FOLDED: The Content-Type of a file of a given site, by its name, else by how it begins.
 _MORE = {
     ".atom": "application/atom+xml", ".avif": "image/avif", ".csv": "text/csv",
     ".docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
@@ -200,24 +192,24 @@ _DOCUMENTS = frozenset(
     {".csv", ".docx", ".epub", ".markdown", ".md", ".odp", ".ods", ".odt", ".pdf", ".pptx", ".rtf", ".txt", ".xlsx"}
 )
 HTML = "text/html"
-# The tables of Python, not those of the machine: a site looks the same everywhere.
+# The tables of Python, not of the machine: a site is the same everywhere.
 _KNOWN = mimetypes.MimeTypes().types_map[True] | _MORE
 
 
 def content_type_of(name: str, content: str | bytes) -> str:
-    """Return the Content-Type of a file. A text has the charset UTF-8; bytes tell their charset themselves."""
+    """Return the Content-Type of a file by its name, or else its beginning. Texts have the charset UTF-8."""
     kind = _KNOWN.get(PurePosixPath(name).suffix.lower()) or _kind_of(content)
     is_text = kind.startswith("text/") or kind.endswith(("/json", "xml"))
     return f"{kind}; charset=utf-8" if isinstance(content, str) and is_text else kind
 
 
 def is_page(name: str) -> bool:
-    """Tell whether a file is a page of HTML, by its name. So is one without a known suffix."""
+    """Return whether a file is a page of HTML by its name, as is one without a known suffix."""
     return _KNOWN.get(PurePosixPath(name).suffix.lower(), HTML) == HTML
 
 
 def is_document(name: str) -> bool:
-    """Tell whether a file is a PDF, an office file or a text for people, by its name."""
+    """Return whether a file is a PDF, an office file or a text for people by its name."""
     return PurePosixPath(name).suffix.lower() in _DOCUMENTS
 
 
@@ -234,45 +226,41 @@ _RULES_BYTES = 1024 * 1024
 _MAX_LISTED = 50_000
 """URLs in a sitemap: https://www.sitemaps.org/protocol.html."""
 _SAMPLE_PAGES, _SAMPLE_BYTES = 20, 64 * 1024
-"""So much of a folder is read to see how its pages link to each other."""
+"""Pages of a folder, and bytes of each, that are read to see how its pages link to each other."""
 _NOT_FOUND = "<!doctype html><title>404 Not Found</title><h1>Not Found</h1><p>This site has no such page.</p>"
 
 
 @dataclass(frozen=True, slots=True)
 class SiteAnswer:
-    """What a given site answers to a GET."""
+    """The answer of a given site to a GET."""
 
     status: int
-    """HTTP status."""
     content_type: str = HTML
-    """The Content-Type header."""
     content: str | bytes = b""
-    """The body."""
     location: str = ""
-    """Where a redirect leads to, as the site's rules have it."""
 
     def body(self) -> bytes:
-        """Return the bytes."""
+        """Return the content as bytes."""
         return self.content.encode() if isinstance(self.content, str) else self.content
 
 
 class GivenSite:
-    """One site: its files are read at each request, so they may change while the emulator runs."""
+    """One site. Its files may change while the emulator runs."""
 
     def __init__(self, origin: str, source: SiteSource) -> None:
         self.origin = origin
         self._is_folder = not isinstance(source, Mapping)
         own = re.escape(origin.encode())
-        # A link to a file of the site; `docs/index.html` counts as `docs/`, whoever links how.
+        # A link to a file of the site; `docs/index.html` counts as `docs/`.
         self._file_link = re.compile(
             rb"href\s*=\s*[\"']?(?:" + own + rb")?(?![a-z]+:|//)[^\"'>\s?#]*\.html\b", re.IGNORECASE
         )
         self._files: SiteFiles = MappedFiles(origin, source) if isinstance(source, Mapping) else FolderFiles(source)
 
     def answer(self, target: str, max_bytes: int) -> SiteAnswer:
-        """Return the answer for a path with its query. The content may be one byte longer than `max_bytes`.
+        """Return the answer for a path with its query. The content may be longer than `max_bytes`.
 
-        A path is a file's name; without `.html` or `index.html` too. `_redirects` has rules of its own.
+        A path is the name of a file, also without `.html` or `index.html`. `_redirects` has further rules.
         """
         path, _, query = target.partition("?")
         name = unquote(path.removeprefix("/"), errors="surrogateescape")
@@ -282,18 +270,22 @@ class GivenSite:
         found = self._page(name, query, max_bytes)
         if found is None and rule is not None:
             found = self._by_rule(rule, location, max_bytes)
-        return found or self._made(path) or self._missing(max_bytes)
+        if found is not None or (found := self._made(path)) is not None:
+            return found
+        page = self._page("404.html", "", max_bytes)
+        return SiteAnswer(404, page.content_type, page.content) if page else SiteAnswer(404, HTML, _NOT_FOUND)
 
     def page_urls(self) -> Iterator[str]:
-        """Yield the URLs of all pages, each page once: as the pages of the site link to each other.
+        """Yield the URLs of all pages, each once, in the form of the site's links.
 
         In a folder `x.html` is the page `/x`, unless links of the site name `.html` files.
         """
         shortens = self._is_folder and not self._links_to_files()
         for name in self._page_names():
             url = name.removesuffix("index.html") if name.split("/")[-1] == "index.html" else name
-            if shortens and url.endswith(".html") and not self._is_taken(url.removesuffix(".html")):
-                url = url.removesuffix(".html")
+            short = url.removesuffix(".html")
+            if shortens and short not in self._files and f"{short}/index.html" not in self._files:
+                url = short
             yield f"{self.origin}/{quote(url, errors='surrogateescape')}"
 
     def _page_names(self) -> Iterator[str]:
@@ -306,9 +298,6 @@ class GivenSite:
             if any(not link[0].endswith(b"index.html") for link in self._file_link.finditer(data)):
                 return True
         return False
-
-    def _is_taken(self, name: str) -> bool:
-        return name in self._files or f"{name}/index.html" in self._files
 
     def document_urls(self) -> Iterator[str]:
         """Yield the URLs of all pages, and of all files that may have text."""
@@ -351,10 +340,6 @@ class GivenSite:
         )
         return SiteAnswer(200, "application/xml", f"{head}{rows}</urlset>\n")
 
-    def _missing(self, max_bytes: int) -> SiteAnswer:
-        page = self._page("404.html", "", max_bytes)
-        return SiteAnswer(404, page.content_type, page.content) if page else SiteAnswer(404, HTML, _NOT_FOUND)
-
 
 def _candidates(name: str, query: str) -> Iterator[str]:
     if query:
@@ -370,7 +355,7 @@ def _candidates(name: str, query: str) -> Iterator[str]:
 
 
 class GivenSites:
-    """All given sites, by their origins. A wrong origin or folder is a ConfigurationError."""
+    """All given sites by origin. Raises ConfigurationError for a wrong origin or folder."""
 
     def __init__(self, options: EmulatorOptions) -> None:
         given = {_checked_origin(origin): _checked_source(origin, one) for origin, one in options.sites.items()}
@@ -379,11 +364,11 @@ class GivenSites:
 
     @property
     def origins(self) -> tuple[str, ...]:
-        """The origins, such as `https://docs.acme.test`."""
+        """Such as `https://docs.acme.test`."""
         return tuple(self._sites)
 
     def has(self, url: httpx.URL) -> bool:
-        """Tell whether a URL is of a given site, or redirected to it."""
+        """Return whether a URL is of a given site, or redirected to one."""
         host = url.netloc.decode("ascii").removesuffix(".").lower()
         return any(f"{scheme}://{host}" in self._sites for scheme in ("http", "https"))
 
@@ -392,21 +377,16 @@ class GivenSites:
         return self._sites[origin].document_urls()
 
     def answer(self, url: httpx.URL, max_bytes: int) -> SiteAnswer | None:
-        """Return what a given site answers to a GET of this URL; None if the URL is of no given site.
+        """Return the answer of a given site to a GET of this URL; None if there is no such site.
 
-        A site that was given with https answers http with a redirect, as sites do, and the other way round.
+        A site that was given with https redirects http, as sites do, and the other way round.
         """
         origin = _origin(url)
         target = url.raw_path.decode("ascii")
         if (site := self._sites.get(origin)) is not None:
             return site.answer(target, max_bytes)
-        twin = _twin(url, origin)
+        twin = f"{'http' if url.scheme == 'https' else 'https'}://{origin.partition('://')[2]}"
         return SiteAnswer(301, location=f"{twin}{target}") if url.port is None and twin in self._sites else None
-
-
-def _twin(url: httpx.URL, origin: str) -> str:
-    other = "http" if url.scheme == "https" else "https"
-    return f"{other}://{origin.partition('://')[2]}"
 
 
 def _origin(url: httpx.URL) -> str:

@@ -1,4 +1,4 @@
-"""URLs of pages: their parts, without the credentials that some carry."""
+"""URLs of pages: their parts, without credentials, and when two are the same page."""
 
 from functools import cache, lru_cache
 from ipaddress import ip_address
@@ -11,7 +11,7 @@ DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 def split_web_url(url: str) -> SplitResult | None:
-    """Return the parts of an absolute URL of the web; None for any other text."""
+    """Return the parts of an absolute URL of the web; None for other texts."""
     try:
         parts = urlsplit(url)
         is_web = parts.scheme in DEFAULT_PORTS and bool(parts.hostname) and parts.port != 0
@@ -21,9 +21,9 @@ def split_web_url(url: str) -> SplitResult | None:
 
 
 def request_url(url: str) -> httpx.URL | None:
-    """Return the URL as a request carries it: host in ASCII, the rest percent-encoded, no credentials.
+    """Return the URL for a request: host in ASCII, the rest percent-encoded, no credentials.
 
-    None if it is no absolute URL of the web.
+    None if it is not an absolute URL of the web.
     """
     try:
         made = httpx.URL(url)
@@ -51,18 +51,18 @@ def joined(base: str, location: str) -> str:
 
 
 def origin_of(parts: SplitResult) -> str:
-    """Return scheme, host and port: `https://docs.acme.test`. A port that the scheme implies is left out."""
+    """Return scheme, host and port, such as `https://docs.acme.test`, without a port that the scheme implies."""
     port = own_port(parts)
     return f"{parts.scheme}://{bracketed(host_of(parts))}" + (f":{port}" if port is not None else "")
 
 
 def host_of(parts: SplitResult) -> str:
-    """Return the host in lower case, without the dot that may end it."""
+    """Return the host in lower case without a dot at the end."""
     return (parts.hostname or "").removesuffix(".")
 
 
 def bracketed(host: str) -> str:
-    """Return the host as it stands in a URL: an IPv6 address has brackets there."""
+    """Return the host as in a URL, where an IPv6 address has brackets."""
     return f"[{host}]" if ":" in host else host
 
 
@@ -73,7 +73,7 @@ def own_port(parts: SplitResult) -> int | None:
 
 @lru_cache(maxsize=4096)
 def registrable_domain(host: str) -> str:
-    """Return the domain that somebody registered: `acme.co.uk` for `docs.acme.co.uk`. An address is its own."""
+    """Return the registered domain, such as `acme.co.uk` for `docs.acme.co.uk`. An address is its own."""
     try:
         ip_address(host)
     except ValueError:
@@ -86,34 +86,31 @@ def _suffixes() -> PublicSuffixList:
     return PublicSuffixList()  # the list in the package, never one from the network
 
 
-# FOLDED: Which URLs are the same page to a crawl.
 _INDEX_FILES = frozenset({"index.html", "index.htm", "index.php"})
 _ROUTES = ("/", "!/")
-"""How the fragment of a page begins that is put together in the browser."""
+"""The beginnings of fragments of pages that the browser builds."""
 
 
 def is_route(fragment: str) -> bool:
-    """Tell whether a fragment names a page, as in `#/settings`, and not a place in one."""
+    """Return whether a fragment names a page, as in `#/settings`, and not a place in one."""
     return fragment.startswith(_ROUTES)
 
 
 def url_key(url: str, *, similar: bool = True, ignore_query: bool = False) -> str:
     """Return the same text for URLs of the same page.
 
-    With `similar`, http and https, a host with `www.` or without, a slash at the end and index.html or index.php
-    make no difference. A text that is no URL of the web is its own key.
+    With `similar`, http and https, a host with or without `www.`, a slash at the end and index.html or index.php
+    make no difference. A text that is not a URL of the web is its own key.
     """
     parts = split_web_url(url)
     if parts is None:
         return url
     host, port = host_of(parts), own_port(parts)
     place = bracketed(host.removeprefix("www.") if similar else host) + ("" if port is None else f":{port}")
-    path = _short_path(parts.path) if similar else parts.path or "/"
+    path = parts.path or "/"
+    if similar:
+        folder, _, file = parts.path.rpartition("/")
+        path = (folder if file in _INDEX_FILES else parts.path).rstrip("/")
     query = "" if ignore_query else parts.query
     fragment = parts.fragment if is_route(parts.fragment) else ""
     return urlunsplit(("" if similar else parts.scheme, place, path, query, fragment))
-
-
-def _short_path(path: str) -> str:
-    folder, _, file = path.rpartition("/")
-    return folder.rstrip("/") if file in _INDEX_FILES else path.rstrip("/")

@@ -41,7 +41,7 @@ from receiver.emulator.json_text import to_json_beside
 from receiver.emulator.scrapes import ScrapedPage
 from receiver.emulator.state.database import PatientState
 from receiver.emulator.webhooks.table import PreparedDelivery
-from receiver.emulator.wire.plans import BatchPlan, CrawlPlan
+from receiver.emulator.wire.jobs import BatchPlan, CrawlPlan
 from receiver.runtime.log_lines import event_log
 
 log = event_log(__name__)

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from receiver.emulator.scrapes import ScrapedPage
-from receiver.emulator.wire.plans import BatchPlan, CrawlPlan
+from receiver.emulator.wire.jobs import BatchPlan, CrawlPlan
 from receiver.emulator.wire.research import ResearchPlan
 from receiver.errors import ReceiverError
 

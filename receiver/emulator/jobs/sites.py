@@ -10,14 +10,14 @@ from urllib.parse import urlsplit
 from typing_extensions import override
 
 from receiver.emulator.fetching.fetcher import Fetcher
+from receiver.emulator.fetching.network import NetworkZone
 from receiver.emulator.fetching.robots import ALLOW_ALL, SERVICE_AGENTS, RobotsRules, fetch_robots
 from receiver.emulator.fetching.scope import CrawlRules, CrawlScope, LinkVerdict
 from receiver.emulator.fetching.sitemaps import sitemap_urls
-from receiver.emulator.fetching.zones import NetworkZone
 from receiver.emulator.jobs.records import PageFailed, PageOutcome, PageScraped, WaitingPage
 from receiver.emulator.jobs.table import FoundLink
 from receiver.emulator.scrapes import ScrapedPage, ScrapePlan
-from receiver.emulator.wire.plans import CrawlPlan
+from receiver.emulator.wire.jobs import CrawlPlan
 
 MAX_REMEMBERED = 20_000
 """How many links of a crawl are remembered as looked at, so that the menu of a site costs nothing on each page."""

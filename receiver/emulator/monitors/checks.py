@@ -32,7 +32,7 @@ from receiver.emulator.monitors.table import NO_PAGES, MonitorRow, MonitorTable,
 from receiver.emulator.scrapes import Json, ScrapedPage, ScrapePlan
 from receiver.emulator.scraping.document import credits_of
 from receiver.emulator.webhooks.table import PreparedDelivery
-from receiver.emulator.wire.plans import MonitorPlan, PagesTarget, PlannedTarget, QueriesTarget, SiteTarget
+from receiver.emulator.wire.monitors import MonitorPlan, PagesTarget, PlannedTarget, QueriesTarget, SiteTarget
 from receiver.emulator.working.processes import HeavyWork, InThreads
 from receiver.requests.prices import SEARCH
 

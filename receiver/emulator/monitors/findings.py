@@ -9,14 +9,15 @@ from functools import partial
 from typing import Any, Protocol
 
 from receiver.core.text import shortened
-from receiver.emulator.extraction.extractor import Extractor
-from receiver.emulator.extraction.source import Extraction, ExtractionSource, Wish
+from receiver.emulator.extraction.evidence import ExtractionSource
+from receiver.emulator.extraction.extractor import Extraction, Extractor, Wish
 from receiver.emulator.failures import ScrapeFailed
 from receiver.emulator.monitors.table import RememberedPage
 from receiver.emulator.scrapes import Json, ScrapedPage
 from receiver.emulator.scraping.answers import STOP_WORDS, words_of_text
 from receiver.emulator.scraping.diffs import changed_paths, compare_texts
-from receiver.emulator.wire.plans import CrawlPlan, QueriesTarget
+from receiver.emulator.wire.jobs import CrawlPlan
+from receiver.emulator.wire.monitors import QueriesTarget
 from receiver.emulator.working.processes import HeavyWork, WorkLost
 
 _MAX_CHANGE = 50_000

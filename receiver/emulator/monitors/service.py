@@ -20,9 +20,8 @@ from receiver.emulator.monitors.checks import CheckContext, CheckRunner, credits
 from receiver.emulator.monitors.table import MonitorRow, MonitorTable, new_check, written
 from receiver.emulator.scrapes import Json
 from receiver.emulator.state.database import StateUnwritable
-from receiver.emulator.wire.monitors import read_monitor, read_monitor_changes
-from receiver.emulator.wire.plans import MonitorPlan
-from receiver.emulator.wire.policy import RequestPolicy
+from receiver.emulator.wire.bodies import RequestPolicy
+from receiver.emulator.wire.monitors import MonitorPlan, read_monitor, read_monitor_changes
 from receiver.runtime.log_lines import event_log
 
 log = event_log(__name__)

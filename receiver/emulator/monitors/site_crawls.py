@@ -26,7 +26,7 @@ from receiver.emulator.jobs.sites import NO_LINKS, ChosenLinks, LinkFollower, Si
 from receiver.emulator.jobs.table import FoundLink
 from receiver.emulator.monitors.findings import SiteCrawler, SitePage
 from receiver.emulator.scrapes import ScrapedPage
-from receiver.emulator.wire.plans import CrawlPlan
+from receiver.emulator.wire.jobs import CrawlPlan
 
 
 class QuietCrawler(SiteCrawler):

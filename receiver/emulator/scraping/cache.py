@@ -1,4 +1,4 @@
-"""The cache of pages: what sites answered, kept as bytes, from which every format can be made again."""
+"""The cache of pages, whose bytes can be read again in every format, and the documents of scrapes by id."""
 
 import asyncio
 import hashlib
@@ -10,7 +10,6 @@ from urllib.parse import urlsplit, urlunsplit
 
 from receiver.core.clock import Clock, from_micros, to_micros
 from receiver.emulator.failures import ScrapeFailed
-from receiver.emulator.fetching.web_urls import host_of, registrable_domain, split_web_url
 from receiver.emulator.json_text import to_json_beside
 from receiver.emulator.scrapes import FetchedPage, ScrapedPage, ScrapePlan
 from receiver.emulator.state.database import StateDatabase, pack, unpack
@@ -30,14 +29,14 @@ CREATE INDEX IF NOT EXISTS page_cache_by_age ON page_cache (fetched_at, id);
 """
 
 MAX_BYTES = 512 * 1024 * 1024
-"""Bytes that the cache keeps, compressed; the oldest pages go first."""
+"""Compressed bytes in the cache; the oldest pages are removed first."""
 MAX_COPIES = 20
-"""Copies of one page that are kept."""
+"""Copies of one page."""
 LONGEST_AGE = timedelta(days=730)
-"""The age up to which a scrape in lockdown takes a page."""
+"""The age of the oldest page that a scrape in lockdown takes."""
 _LONGEST_MILLISECONDS = LONGEST_AGE // timedelta(milliseconds=1)
 _MANY_ERRORS = 3
-"""With so many errors since, an earlier page is not taken any more."""
+"""After this many errors, an earlier page is no longer taken."""
 _STEALTH = ("stealth", "enhanced")
 _PORTS = {"http": 80, "https": 443}
 _PDF_AS_USUAL = ({"type": "pdf"},)
@@ -54,18 +53,18 @@ _EVICT = "DELETE FROM page_cache WHERE id IN (SELECT id FROM page_cache ORDER BY
 
 @dataclass(frozen=True, slots=True)
 class CachedCopy:
-    """A page as it is kept: its body is compressed."""
+    """A page as it is kept, with its body compressed."""
 
     key: str
-    """What the page depends on: URL, device, place, languages."""
+    """See `key_of_page`."""
     page: FetchedPage
-    """The page without its body."""
+    """Without its body."""
     body: bytes
-    """Its compressed body; empty for an error, which is only counted."""
+    """Empty for an error, which is only counted."""
 
 
 class PageCache:
-    """Keeps pages by their URL and what else they depend on. Ages are those of the emulator's clock."""
+    """Keeps pages by URL and what else they depend on. Ages are those of the emulator's clock."""
 
     def __init__(self, database: StateDatabase, clock: Clock, *, max_bytes: int = MAX_BYTES) -> None:
         self._database = database
@@ -74,9 +73,9 @@ class PageCache:
         self._bytes: int | None = None
 
     async def find(self, plan: ScrapePlan) -> FetchedPage | None:
-        """Return the copy that a plan takes; None if the page has to be fetched.
+        """Return the copy for a plan; None if the page has to be fetched.
 
-        ScrapeFailed says that the plan allows nothing but a copy, and that there is none.
+        Raises ScrapeFailed if the plan allows only a copy, and there is no such copy.
         """
         now = self._clock.now()
         key = key_of_page(plan)
@@ -100,7 +99,7 @@ class PageCache:
         return None
 
     def insert(self, connection: sqlite3.Connection, copy: CachedCopy) -> None:
-        """Keep a copy, in the caller's transaction; the oldest ones make room for it."""
+        """Keep a copy in the caller's transaction, and remove the oldest ones above the limit."""
         page = copy.page
         at = to_micros(page.fetched_at)
         connection.execute(_KEEP, (copy.key, at, page.url, page.status, page.content_type, copy.body))
@@ -114,15 +113,15 @@ class PageCache:
 
 
 def end_future(connection: sqlite3.Connection, now: datetime) -> None:
-    """Let no copy be newer than now: the clock may have been ahead when the state was written."""
+    """Give copies of the future the current time: the clock may have been ahead when the state was written."""
     connection.execute("UPDATE page_cache SET fetched_at = ?1 WHERE fetched_at > ?1", (to_micros(now),))
 
 
 def looks_up(plan: ScrapePlan, *, has_browser: bool = False) -> bool:
-    """Tell whether a plan may be answered from the cache.
+    """Return whether a plan may be answered from the cache.
 
-    What the request itself changes, by headers, is never answered from it; and a page is not compared with an older
-    copy of itself, unless nothing but a copy is allowed. No picture can be taken of a copy.
+    A page that depends on headers of the request is not; nor is a page compared with an older copy of itself,
+    unless only a copy is allowed. No picture can be taken of a copy.
     """
     if plan.lockdown or plan.min_age is not None:
         return True
@@ -132,7 +131,7 @@ def looks_up(plan: ScrapePlan, *, has_browser: bool = False) -> bool:
 
 
 def is_kept(plan: ScrapePlan, *, has_browser: bool = False) -> bool:
-    """Tell whether the page that a plan fetches goes into the cache: not if it was loaded for a picture."""
+    """Return whether the page of a plan goes into the cache: not if it was loaded for a picture."""
     if has_browser and plan.format("screenshot") is not None:
         return False
     own = plan.headers or plan.actions or plan.zero_data_retention or tuple(plan.parsers) != _PDF_AS_USUAL
@@ -140,13 +139,13 @@ def is_kept(plan: ScrapePlan, *, has_browser: bool = False) -> bool:
 
 
 def copy_of(plan: ScrapePlan, page: FetchedPage) -> CachedCopy:
-    """Return a page as it is kept. This compresses it, which takes a while."""
+    """Return a page as it is kept. Compressing it takes a while."""
     body = pack(page.body) if 200 <= page.status < 300 else b""
     return CachedCopy(key_of_page(plan), replace(page, body=b""), body)
 
 
 def key_of_page(plan: ScrapePlan) -> str:
-    """Return the key of a plan's page: plans with the same key get the same page."""
+    """Return the key of a plan's page, equal for plans that get the same page: URL, device, place, languages."""
     parts: tuple[object, ...] = (
         _normal(plan.url),
         plan.mobile,
@@ -174,7 +173,7 @@ def _normal(url: str) -> str:
 
 
 def _newest(connection: sqlite3.Connection, key: str, plan: ScrapePlan, now: datetime) -> sqlite3.Row | None:
-    """Return the newest page of the right age, unless its site has answered with errors since."""
+    """Return the newest page of the right age, unless its site has answered with several errors since."""
     longest = _LONGEST_MILLISECONDS if plan.lockdown else min(plan.max_age, _LONGEST_MILLISECONDS)
     oldest = to_micros(now) - 1000 * longest
     youngest = to_micros(now) - 1000 * min(plan.min_age or 0, _LONGEST_MILLISECONDS)
@@ -190,35 +189,6 @@ def _newest(connection: sqlite3.Connection, key: str, plan: ScrapePlan, now: dat
     return None
 
 
-# FOLDED: The URLs of a site that a team has scraped before.
-_MOST = 10_000
-_FIND_URLS = """
-SELECT DISTINCT url FROM page_history
-WHERE team = ? AND instr(url, ?) > 0 AND coalesce(json_extract(page, '$.status'), 200) < 400
-ORDER BY url LIMIT ?
-"""
-
-
-class KnownUrls:
-    """Looks into the history of scrapes."""
-
-    def __init__(self, database: StateDatabase) -> None:
-        self._database = database
-
-    async def of_site(self, team: str, url: str) -> list[str]:
-        """Return up to 10,000 URLs with the domain of this one in them; pages that were not there are left out."""
-        parts = split_web_url(url)
-        if parts is None:
-            return []
-        domain = registrable_domain(host_of(parts))
-
-        def find(connection: sqlite3.Connection) -> list[str]:
-            return [str(row[0]) for row in connection.execute(_FIND_URLS, (team, domain, _MOST))]
-
-        return await self._database.run(find)
-
-
-# FOLDED: The documents of scrapes for the 24 hours in which they can be asked for again by their id.
 KEPT_SCHEMA = """
 CREATE TABLE IF NOT EXISTS kept_scrapes (
     id TEXT PRIMARY KEY,
@@ -230,16 +200,16 @@ CREATE INDEX IF NOT EXISTS kept_scrapes_by_age ON kept_scrapes (expires_at);
 """
 
 KEPT_FOR = timedelta(hours=24)
-"""How long a document can be asked for."""
+"""The time in which a document can be requested by its id."""
 _REMEMBERED = timedelta(hours=24)
-"""How long it is known after this that it has expired."""
+"""The time after that in which it is known to have expired."""
 _KEEP_SCRAPE = "INSERT OR REPLACE INTO kept_scrapes (id, team, expires_at, document) VALUES (?, ?, ?, ?)"
 _FIND_SCRAPE = "SELECT expires_at, document FROM kept_scrapes WHERE id = ? AND team = ?"
 _FORGET = "DELETE FROM kept_scrapes WHERE expires_at < ?"
 
 
 class ScrapeExpired(LookupError):
-    """The document was kept, and its time is over."""
+    """The document was kept, and has expired."""
 
 
 class KeptScrapes:
@@ -250,7 +220,7 @@ class KeptScrapes:
         self._clock = clock
 
     async def put(self, team: str, page: ScrapedPage) -> None:
-        """Keep the document of a scrape, and forget those that expired a day ago."""
+        """Keep the document of a scrape, and remove those that expired a day ago."""
         now = self._clock.now()
         document = await asyncio.to_thread(pack, await to_json_beside(page.document))
         values = (page.scrape_id, team, to_micros(now + KEPT_FOR), document)
@@ -262,7 +232,7 @@ class KeptScrapes:
         await self._database.run(write)
 
     async def find(self, team: str, scrape_id: str) -> bytes | None:
-        """Return the document as JSON; None if the team has no such scrape. ScrapeExpired if it had one."""
+        """Return the document as JSON; None if the team has no such scrape. Raises ScrapeExpired if it had one."""
         row = await self._database.run(
             lambda connection: connection.execute(_FIND_SCRAPE, (scrape_id, team)).fetchone()
         )

@@ -1,4 +1,9 @@
-"""The difference of two scrapes of a page as the service shows it: a unified diff, and the same as a tree."""
+"""The difference of two scrapes of a page: of their lines, as a unified diff and as a tree, and of their values.
+
+The shortest difference is that of E. W. Myers, "An O(ND) Difference Algorithm and Its Variations" (Algorithmica 1,
+1986). Its time grows with the number of different lines, so very different texts are first cut at lines that both
+have once.
+"""
 
 import bisect
 import re
@@ -9,33 +14,31 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-# FOLDED: The lines that two texts share, and those that only one of them has, in bounded time. // The shortest
-# difference is that of E. W. Myers, "An O(ND) Difference Algorithm and Its Variations" (Algorithmica 1, 1986). Its
-# time grows with the number of different lines, so very different texts are first cut at lines that both have once.
 MAX_CHANGES = 1_000
-"""Lines that may differ for the shortest difference. The steps for it are at most about the square of this."""
+"""The most different lines for the shortest difference. Its steps are at most about the square of this."""
 
 
 class LineEdit(NamedTuple):
-    """One line of a difference. In a run of changes the deleted lines stand before the added ones."""
+    """One line of a difference. In a run of changes the deleted lines precede the added ones."""
 
     kind: Literal["normal", "del", "add"]
-    """Whether both texts have the line, only the old one, or only the new one."""
+    """In both texts, only in the old one, or only in the new one."""
     text: str
-    """The line, with its newline if it has one."""
+    """With its newline if it has one."""
 
 
 @dataclass(slots=True)
 class StepCount:
-    """Counts the work of a comparison, so that its growth can be tested."""
+    """Counts the work of a comparison, whose growth a test measures."""
 
     steps: int = 0
     """Comparisons of two lines, and moves of the search."""
 
 
+Json = dict[str, Any]
 _Keys = Sequence[int]
 _Move = tuple[int, int]
-"""The numbers of deleted and of added lines; (0, 0) stands for a line of both."""
+"""The numbers of deleted and added lines; (0, 0) for a line of both."""
 
 
 def split_lines(text: str) -> list[str]:
@@ -68,7 +71,6 @@ def diff_lines(
 
 
 def _runs(moves: Iterator[_Move]) -> Iterator[_Move]:
-    """Join changes that follow each other."""
     deleted = added = 0
     for move in moves:
         if move != (0, 0):
@@ -95,7 +97,7 @@ def _moves(old: _Keys, new: _Keys, count: StepCount, most: int) -> Iterator[_Mov
 
 
 def _shared(old: _Keys, new: _Keys, count: StepCount) -> int:
-    """Return how many lines both begin with."""
+    """Return the number of lines at the beginning that both share."""
     size = next((at for at, (one, other) in enumerate(zip(old, new, strict=False)) if one != other), None)
     size = min(len(old), len(new)) if size is None else size
     count.steps += size
@@ -146,7 +148,7 @@ def _back(trace: Sequence[Sequence[int]], x: int, y: int) -> list[_Move]:
 
 
 def _between_anchors(old: _Keys, new: _Keys, count: StepCount) -> Iterator[_Move]:
-    """Yield moves along the lines that both texts have once, as far as they come in the same order."""
+    """Yield moves along the lines that both texts have once, in so far as their order is the same."""
     at_old = at_new = 0
     for x, y in [*_anchors(old, new, count), (len(old), len(new))]:
         gap_old, gap_new = old[at_old:x], new[at_new:y]
@@ -159,7 +161,7 @@ def _between_anchors(old: _Keys, new: _Keys, count: StepCount) -> Iterator[_Move
 
 
 _SMALL_GAP = 32
-"""Lines between two anchors that are still compared: it bounds the steps per line."""
+"""Lines between two anchors that are still compared, which limits the steps per line."""
 
 
 def _anchors(old: _Keys, new: _Keys, count: StepCount) -> list[tuple[int, int]]:
@@ -184,16 +186,13 @@ def _anchors(old: _Keys, new: _Keys, count: StepCount) -> list[tuple[int, int]]:
     return chain[::-1]
 
 
-# FOLDED: Whether a page is still the same, and which of its extracted values differ.
-Json = dict[str, Any]
-
 MAX_VALUE_CHANGES = 10_000
-"""Changed values that a comparison lists at most."""
+"""The most changed values of a comparison."""
 _IFRAME = re.compile(r"\[iframe\]\([^)\n]*\)")
 
 
 def is_same_text(old: str, new: str) -> bool:
-    """Tell whether two Markdown texts count as equal: they have the same characters, each equally often.
+    """Return whether two texts in Markdown count as equal: they have the same characters, each equally often.
 
     White space and embedded frames do not count, and neither does the order: text that only moved is the same.
     """
@@ -241,7 +240,7 @@ def changed_paths(old: Any, new: Any) -> Json:
 
 
 def _leaves(old: Any, new: Any) -> Iterator[tuple[str, Any, Any]]:
-    """Yield what differs, in the order of the page; an explicit stack, for values of any depth."""
+    """Yield the differences in the order of the page, with a stack of its own for values of any depth."""
     stack: list[tuple[str, Any, Any]] = [("", old, new)]
     while stack:
         path, before, after = stack.pop()
@@ -278,33 +277,30 @@ _NO_NEWLINE = "\\ No newline at end of file\n"
 
 @dataclass(frozen=True, slots=True)
 class PageDiff:
-    """What changed in a page's Markdown."""
+    """The changes of a page's Markdown."""
 
     text: str
-    """A unified diff with three lines of context."""
     tree: Json
     """The same as `{files: [{from, to, additions, deletions, chunks}]}`."""
 
 
 @dataclass(frozen=True, slots=True)
 class DiffHunk:
-    """Changes that stand close together, and the shared lines around them."""
+    """Changes close together, and the shared lines around them."""
 
     old_start: int
     """Number of the first line in the old text, from 1."""
     new_start: int
-    """Number of the first line in the new text, from 1."""
     edits: Sequence[LineEdit]
-    """The lines in their order."""
 
     @property
     def old_lines(self) -> int:
-        """How many lines of the old text it has."""
+        """Its number of lines of the old text."""
         return sum(edit.kind != "add" for edit in self.edits)
 
     @property
     def new_lines(self) -> int:
-        """How many lines of the new text it has."""
+        """Its number of lines of the new text."""
         return sum(edit.kind != "del" for edit in self.edits)
 
     @property
@@ -316,13 +312,14 @@ class DiffHunk:
 
 
 def diff_pages(old: str, new: str, count: StepCount | None = None) -> PageDiff:
-    """Return the difference of two Markdown texts. Its work is bounded, whatever the texts are."""
+    """Return the difference of two texts in Markdown. The work is limited for any texts."""
     hunks = list(_hunks(diff_lines(split_lines(old), split_lines(new), count)))
-    return PageDiff(_HEAD + "".join(map(_text, hunks)), {"files": [_file(hunks)]})
+    lines = (line for hunk in hunks for line in (f"{hunk.head}\n", *map(_line, hunk.edits)))
+    return PageDiff(_HEAD + "".join(lines), {"files": [_file(hunks)]})
 
 
 def compare_texts(old: str, new: str, with_diff: bool) -> Json | None:
-    """Return the difference of two texts as `{text, tree}`, null if it is not asked for; None if they are same."""
+    """Return the difference as `{text, tree}`, with nulls if it was not asked for; None for equal texts."""
     if is_same_text(old, new):
         return None
     diff = diff_pages(old, new) if with_diff else None
@@ -345,10 +342,6 @@ def _hunks(edits: Sequence[LineEdit]) -> Iterator[DiffHunk]:
         hunk = DiffHunk(old, new, edits[begin:end])
         yield hunk
         old, new, done = old + hunk.old_lines, new + hunk.new_lines, end
-
-
-def _text(hunk: DiffHunk) -> str:
-    return hunk.head + "\n" + "".join(map(_line, hunk.edits))
 
 
 def _line(edit: LineEdit) -> str:

@@ -1,4 +1,4 @@
-"""The document of an answer: the formats that were asked for under their wire names, and the page's metadata."""
+"""The document of a scrape: its formats under their wire names, extracted data, metadata, warnings and price."""
 
 import hashlib
 import json
@@ -10,33 +10,20 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from receiver.emulator.clock import wire_time
-from receiver.emulator.extraction.extractor import Extractor
-from receiver.emulator.extraction.source import Extraction, ExtractionSource, Wish
+from receiver.emulator.content.metadata import OWN_METADATA
+from receiver.emulator.content.page import PageContent
+from receiver.emulator.extraction.evidence import ExtractionSource
+from receiver.emulator.extraction.extractor import DEFAULT_PROMPT, Extraction, Extractor, Wish
 from receiver.emulator.scrapes import FetchedPage, Json, ScrapePlan
-from receiver.emulator.scraping.ports import ReadContent
 from receiver.requests import prices
 
 _BROWSER_FORMATS = ("screenshot",)
 _DONE_BY_BROWSER = ("mobile", "waitFor", "location.country", "blockAds")
 _MODEL_FORMATS = ("branding", "product", "menu", "audio", "video")
-OWN_METADATA = frozenset(
-    {"scrapeId", "sourceURL", "url", "statusCode", "contentType", "error", "indexId", "timezone"}
-)
-OWN_METADATA |= {
-    "proxyUsed",
-    "cacheState",
-    "cachedAt",
-    "numPages",
-    "totalPages",
-    "creditsUsed",
-    "postprocessorsUsed",
-}
-OWN_METADATA |= {"concurrencyLimited", "concurrencyQueueDurationMs"}
-"""Keys that a page's own tags never set."""
 
 
-def page_keys(plan: ScrapePlan, content: ReadContent) -> Json:
-    """Return the formats that are a page's content, as far as they were asked for."""
+def page_keys(plan: ScrapePlan, content: PageContent) -> Json:
+    """Return the formats of a page's content that were asked for."""
     found = {
         "markdown": content.markdown,
         "html": content.html,
@@ -44,17 +31,17 @@ def page_keys(plan: ScrapePlan, content: ReadContent) -> Json:
         "rawBase64": content.raw_base64,
         "links": list(content.links),
         "images": list(content.images),
-        "attributes": None if content.attributes is None else list(content.attributes),
+        "attributes": list(content.attributes),
     }
-    keys = {name: value for name, value in found.items() if plan.format(name) is not None and value is not None}
+    keys = {name: value for name, value in found.items() if plan.format(name) is not None}
     parsed = {"pages": content.pages, "blocks": content.blocks}
     keys |= {name: list(value) for name, value in parsed.items() if value is not None}
-    # An answer always has the key of a picture that was asked for, also when no browser is here to take one.
+    # An answer has the key of a picture that was asked for even without a browser.
     return keys | {name: None for name in _BROWSER_FORMATS if plan.format(name) is not None}
 
 
 def extracted_keys(plan: ScrapePlan, data: Any) -> Json:
-    """Return extracted data under the names of the version: the first one has an older name beside the new one."""
+    """Return extracted data under the names of the version: version 1 has an older name too."""
     if plan.version == 1:
         return {"extract" if plan.format("extract") else "json": data, "llm_extraction": data}
     return {"json": data}
@@ -63,7 +50,7 @@ def extracted_keys(plan: ScrapePlan, data: Any) -> Json:
 def metadata_of(
     plan: ScrapePlan,
     page: FetchedPage,
-    content: ReadContent,
+    content: PageContent,
     *,
     scrape_id: str,
     credits_used: int,
@@ -72,9 +59,9 @@ def metadata_of(
     waited_ms: int,
     timezone: str | None = None,
 ) -> Json:
-    """Return the metadata: what the page's tags say first, and what the scrape knows last.
+    """Return the metadata: first that of the page's tags, then that of the scrape.
 
-    A wait for a free place is told if there was one.
+    A wait for a free place is a part of it if there was one.
     """
     own: dict[str, Any] = {
         "url": page.url,
@@ -99,7 +86,6 @@ def metadata_of(
 
 
 def _reason(status: int) -> str | None:
-    """Return the words for a status that says that something is wrong."""
     if status < 400:
         return None
     try:
@@ -109,7 +95,7 @@ def _reason(status: int) -> str | None:
 
 
 def option_warnings(plan: ScrapePlan, *, has_browser: bool = False, is_rendered: bool = False) -> list[str]:
-    """Return what was asked for and cannot be done here. A page that `is_rendered` was loaded by the browser."""
+    """Return warnings about options without effect. A page that `is_rendered` was loaded by the browser."""
     warnings: list[str] = []
     ignored = [name for name in plan.without_effect if not (is_rendered and name in _DONE_BY_BROWSER)]
     if ignored:
@@ -129,10 +115,8 @@ def option_warnings(plan: ScrapePlan, *, has_browser: bool = False, is_rendered:
     return warnings
 
 
-# FOLDED: Data out of a scraped page: what the extractor is given, and how its result stands in the answer.
 EXTRACTING_FORMATS = ("json", "deterministicJson", "extract")
 _HTML = ("text/html", "application/xhtml+xml", "")
-_DEFAULT_PROMPT = "Extract the title, the description and the main values of the page."
 
 
 def extracting_format(plan: ScrapePlan) -> Json | None:
@@ -141,25 +125,25 @@ def extracting_format(plan: ScrapePlan) -> Json | None:
 
 
 def wish_of(format_: Json) -> Wish:
-    """Return what a format asks for; the comparison of values has a prompt by default."""
+    """Return the wish of a format, with a default prompt."""
     schema, prompt = format_.get("schema"), format_.get("prompt")
     if schema is None and prompt is None:
-        prompt = _DEFAULT_PROMPT
+        prompt = DEFAULT_PROMPT
     return Wish(schema, prompt, format_.get("systemPrompt"))
 
 
 def program_of(plan: ScrapePlan, format_: Json) -> str:
-    """Return the name of the program for a site and a wish: pages of one site share it."""
+    """Return the name of the program for a site and a wish, which pages of the site share."""
     parts = (urlsplit(plan.url).netloc.lower(), format_.get("schema"), format_.get("prompt"))
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
-def source_of(page: FetchedPage, content: ReadContent) -> ExtractionSource:
-    """Return a page as the extractor reads it."""
+def source_of(page: FetchedPage, content: PageContent) -> ExtractionSource:
+    """Return a page as a source for the extractor."""
     kind = page.content_type.partition(";")[0].strip().lower()
     return ExtractionSource(
         url=page.url,
-        markdown=content.markdown or "",
+        markdown=content.markdown,
         html=content.raw_html if kind in _HTML else None,
         data=_json_value(page.body) if kind == "application/json" or kind.endswith("+json") else None,
         metadata=content.metadata,
@@ -171,25 +155,24 @@ def source_of(page: FetchedPage, content: ReadContent) -> ExtractionSource:
 def _json_value(body: bytes) -> Any:
     try:
         return json.loads(body)
-    except (ValueError, RecursionError):  # the page is still there as a text
+    except (ValueError, RecursionError):  # the page is still a text
         return None
 
 
 async def extract(
-    extractor: Extractor, page: FetchedPage, content: ReadContent, format_: Json, *, seconds: float
+    extractor: Extractor, page: FetchedPage, content: PageContent, format_: Json, *, seconds: float
 ) -> Extraction:
-    """Return what a format asks of a page; a fault is a warning."""
+    """Return the data of a page for a format; a fault is a warning."""
     return await extractor.extract(source_of(page, content), wish_of(format_), seconds=seconds)
 
 
-# FOLDED: What a scrape costs in credits: the rules of the service's billing, in its order.
 def credits_of(
     plan: ScrapePlan, *, num_pages: int | None = None, check_credits: int = 0, reused: bool = False
 ) -> int:
-    """Return the credits of a scrape that succeeded.
+    """Return the credits of a successful scrape, by the rules of the service's billing in its order.
 
-    `num_pages` are the pages of a PDF that were read, `check_credits` what the checks of its addresses cost, and
-    `reused` says that a deterministicJson program was there already.
+    `num_pages` are the pages of a PDF that were read, `check_credits` the cost of the checks of its addresses, and
+    with `reused` a deterministicJson program existed already.
     """
     names = {one["type"] for one in plan.formats}
     extracts = bool(names & {"json", "extract"}) or "json" in (plan.format("changeTracking") or {}).get("modes", ())
@@ -211,7 +194,6 @@ def credits_of(
     return cost + check_credits
 
 
-# FOLDED: Personal data out of texts, for `redactPII`: by patterns, so names of people stay.
 _EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]{1,64}@(?:[\w-]{1,63}\.){1,8}[A-Za-z]{2,24}(?![\w-])")
 _CARD = re.compile(r"(?<![\d-])\d(?:[ -]?\d){12,18}(?![\d-])")
 _SSN = re.compile(r"(?<![\d-])\d{3}-\d{2}-\d{4}(?![\d-])")
@@ -220,9 +202,9 @@ _PHONE = re.compile(r"(?<![\w/.-])(?:\+|00)[1-9][\d ()/.-]{6,20}\d(?!\w)|(?<![\w
 
 
 def redact(text: str) -> str:
-    """Return the text with marks in place of e-mail addresses and the numbers of cards, banks, people and phones.
+    """Return the text with marks instead of e-mail addresses and the numbers of cards, banks, people and phones.
 
-    Phone numbers are found if they begin with a country code or are written as in the United States.
+    Patterns find these, so names of people stay. Phone numbers need a country code or the form of the USA.
     """
     text = _EMAIL.sub("<EMAIL>", text)
     text = _CARD.sub(lambda found: "<CARD>" if _is_card(found[0]) else found[0], text)
@@ -232,7 +214,7 @@ def redact(text: str) -> str:
 
 
 def _is_card(text: str) -> bool:
-    """Tell whether digits have the check digit of a payment card (ISO/IEC 7812-1, annex B)."""
+    """Return whether digits have the check digit of a payment card (ISO/IEC 7812-1, annex B)."""
     digits = [int(character) for character in reversed(text) if character.isdigit()]
     doubled = [digit if at % 2 == 0 else sum(divmod(2 * digit, 10)) for at, digit in enumerate(digits)]
     return sum(doubled) % 10 == 0 and len(set(digits)) > 1

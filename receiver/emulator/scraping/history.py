@@ -1,4 +1,7 @@
-"""The newest scrape of each page, team and tag, for change tracking. It outlives the results of jobs."""
+"""The newest scrape of each page, team and tag, and the changes of a page since then.
+
+The history outlives the results of jobs.
+"""
 
 import json
 import sqlite3
@@ -8,13 +11,15 @@ from typing import Any
 
 from receiver.core.clock import from_micros, to_micros
 from receiver.emulator.clock import wire_time
+from receiver.emulator.content.page import PageContent
+from receiver.emulator.extraction.evidence import ExtractionSource
 from receiver.emulator.extraction.extractor import Extractor
-from receiver.emulator.extraction.source import ExtractionSource
 from receiver.emulator.failures import ScrapeFailed
+from receiver.emulator.fetching.web_urls import host_of, registrable_domain, split_web_url
 from receiver.emulator.scrapes import FetchedPage, Json, ScrapePlan
 from receiver.emulator.scraping.diffs import changed_keys, compare_texts
 from receiver.emulator.scraping.document import source_of, wish_of
-from receiver.emulator.scraping.ports import ReadContent, ReadPage
+from receiver.emulator.scraping.ports import ReadPage
 from receiver.emulator.state.database import StateDatabase, pack, unpack
 from receiver.emulator.working.processes import HeavyWork, WorkLost
 
@@ -50,38 +55,30 @@ _KNOWN_PROGRAM = "INSERT INTO extraction_programs (program) VALUES (?) ON CONFLI
 
 @dataclass(frozen=True, slots=True)
 class EarlierScrape:
-    """The scrape that a page is compared with."""
+    """The scrape with which a page is compared."""
 
     scrape_id: str
-    """Its id."""
     scraped_at: datetime
-    """When it was made."""
     markdown: str
-    """The page's Markdown then."""
     page: FetchedPage | None
-    """The page as it was sent then; None if that was not kept."""
+    """The page as it was sent; None if that was not kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
-    """A scrape as it is kept: texts are compressed."""
+    """A scrape as it is kept, with compressed texts."""
 
     team: str
-    """Whose history it belongs to."""
     url: str
-    """The URL as it was asked for."""
     tag: str
-    """The branch of the history, with a mark before a tag that somebody chose."""
+    """The branch of the history: see `branch_of`."""
     scrape_id: str
-    """Its id."""
     scraped_at: datetime
-    """When it was made."""
     markdown: bytes
-    """The compressed Markdown."""
     page: str | None
     """URL, status and content type of the page, as JSON; None without a body."""
     body: bytes | None
-    """The compressed body; None for a scrape that compared nothing, and for a page that is too large."""
+    """None for a scrape that compared nothing, and for a page that is too large."""
 
 
 class PageHistory:
@@ -91,7 +88,7 @@ class PageHistory:
         self._database = database
 
     async def earlier(self, team: str, plan: ScrapePlan) -> EarlierScrape | None:
-        """Return the scrape that this one is compared with; None if it is the first."""
+        """Return the scrape with which this one is compared; None for the first."""
         key = (team, plan.url, branch_of(plan))
         row = await self._database.run(lambda connection: connection.execute(_FIND, key).fetchone())
         if row is None:
@@ -100,7 +97,7 @@ class PageHistory:
         return EarlierScrape(row["scrape_id"], from_micros(row["scraped_at"]), markdown, _page_of(row))
 
     async def is_new_program(self, program: str) -> bool:
-        """Remember an extraction program, and tell whether it was not known."""
+        """Keep an extraction program, and return whether it was unknown."""
         return await self._database.run(
             lambda connection: connection.execute(_KNOWN_PROGRAM, (program,)).rowcount == 1
         )
@@ -115,7 +112,7 @@ def insert_entry(connection: sqlite3.Connection, entry: HistoryEntry) -> None:
 def entry_of(
     team: str, plan: ScrapePlan, scrape_id: str, at: datetime, markdown: str, page: FetchedPage
 ) -> HistoryEntry:
-    """Return a scrape as it is kept. This compresses its texts, which takes a while."""
+    """Return a scrape as it is kept. Compressing its texts takes a while."""
     head: dict[str, Any] = {"url": page.url, "status": page.status, "contentType": page.content_type}
     # Most pages are never compared by values, and their Markdown is enough for all other comparisons.
     is_kept = plan.format("changeTracking") is not None and len(page.body) <= MAX_BODY
@@ -132,12 +129,12 @@ def entry_of(
 
 
 def end_future(connection: sqlite3.Connection, now: datetime) -> None:
-    """Let no scrape be newer than now: the clock may have been ahead when the state was written."""
+    """Give scrapes of the future the current time: the clock may have been ahead when the state was written."""
     connection.execute("UPDATE page_history SET scraped_at = ?1 WHERE scraped_at > ?1", (to_micros(now),))
 
 
 def branch_of(plan: ScrapePlan) -> str:
-    """Return the branch of history that a scrape belongs to: that of its tag, or the one without a tag."""
+    """Return the branch of the history for a scrape: `#` and its tag, or empty without a tag."""
     tag = (plan.format("changeTracking") or {}).get("tag")
     return "" if tag is None else f"#{tag}"
 
@@ -156,22 +153,46 @@ def _page_of(row: sqlite3.Row) -> FetchedPage | None:
     )
 
 
-# FOLDED: Change tracking: what a page has become since the same team scraped it with the same tag.
+_MOST_URLS = 10_000
+_FIND_URLS = """
+SELECT DISTINCT url FROM page_history
+WHERE team = ? AND instr(url, ?) > 0 AND coalesce(json_extract(page, '$.status'), 200) < 400
+ORDER BY url LIMIT ?
+"""
+
+
+class KnownUrls:
+    """Finds the URLs that a team has scraped before."""
+
+    def __init__(self, database: StateDatabase) -> None:
+        self._database = database
+
+    async def of_site(self, team: str, url: str) -> list[str]:
+        """Return up to 10,000 URLs with the domain of this one, without those of missing pages."""
+        parts = split_web_url(url)
+        if parts is None:
+            return []
+        domain = registrable_domain(host_of(parts))
+
+        def find(connection: sqlite3.Connection) -> list[str]:
+            return [str(row[0]) for row in connection.execute(_FIND_URLS, (team, domain, _MOST_URLS))]
+
+        return await self._database.run(find)
+
+
 _GONE = 404
 
 
 @dataclass(frozen=True, slots=True)
 class Tracked:
-    """What change tracking says, and what it could not do."""
+    """The result of change tracking, and its faults."""
 
     value: Json
-    """The object `changeTracking` of the answer."""
     warnings: tuple[str, ...] = ()
-    """Sentences for the answer."""
 
 
 class ChangeTracker:
-    """Compares a page with its earlier scrape. A fault never fails the scrape: it is a warning."""
+    """Compares a page with the earlier scrape of the same team and tag. A fault is only a warning."""
 
     def __init__(self, history: PageHistory, extractor: Extractor, read: ReadPage, work: HeavyWork) -> None:
         self._history = history
@@ -180,16 +201,16 @@ class ChangeTracker:
         self._work = work
 
     async def track(
-        self, plan: ScrapePlan, team: str, page: FetchedPage, content: ReadContent, *, seconds: float
+        self, plan: ScrapePlan, team: str, page: FetchedPage, content: PageContent, *, seconds: float
     ) -> Tracked:
         """Return the comparison. `plan` has the format changeTracking; the content has Markdown and raw HTML."""
         earlier = await self._history.earlier(team, plan)
         options = plan.format("changeTracking") or {}
         warnings: tuple[str, ...] = ()
         try:
-            status, text, tree = await self._comparison(page.status, earlier, content.markdown or "", options)
+            status, text, tree = await self._comparison(page.status, earlier, content.markdown, options)
         except WorkLost as exc:
-            # The texts differ, or there would have been nothing to do.
+            # The texts differ: equal ones are not compared.
             status, text, tree = "changed", None, None
             warnings = (f"changeTracking: the page cannot be compared with the earlier one: {exc}",)
         value: Json = {
@@ -209,7 +230,7 @@ class ChangeTracker:
     async def _comparison(
         self, status: int, earlier: EarlierScrape | None, markdown: str, options: Json
     ) -> tuple[str, str | None, Json | None]:
-        """Return the status of the page and, if it changed and that was asked for, its difference."""
+        """Return the status of the page, with the difference if it changed and that was asked for."""
         if status == _GONE:
             return "removed", None, None
         if earlier is None:
@@ -226,17 +247,17 @@ class ChangeTracker:
         plan: ScrapePlan,
         earlier: EarlierScrape,
         page: FetchedPage,
-        content: ReadContent,
+        content: PageContent,
         options: Json,
         seconds: float,
     ) -> tuple[Any, tuple[str, ...]]:
-        """Return the values that differ, each with the earlier and the present one.
+        """Return the values that differ, each with the earlier and the current one.
 
-        An earlier page of which only the Markdown is kept is compared with the Markdown of this one.
+        If only the Markdown of the earlier page is kept, it is compared with the Markdown of this one.
         """
         wish = wish_of(options)
         if earlier.page is None:
-            texts = (earlier.markdown, content.markdown or "")
+            texts = (earlier.markdown, content.markdown)
             sources = [ExtractionSource(url=page.url, markdown=text) for text in texts]
         else:
             try:

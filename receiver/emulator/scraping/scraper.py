@@ -1,4 +1,4 @@
-"""The scraper: from a plan to a document, within the plan's time-out."""
+"""The scraper: from a plan to a document within the plan's time-out."""
 
 import asyncio
 import sqlite3
@@ -11,6 +11,7 @@ from typing import Any
 from receiver.core.clock import Clock
 from receiver.emulator.account.account import TeamSlots
 from receiver.emulator.activity import Activity
+from receiver.emulator.content.page import PageContent
 from receiver.emulator.extraction.extractor import Extractor
 from receiver.emulator.extraction.model import LanguageModel
 from receiver.emulator.failures import ScrapeFailed, TooManyAtOnce
@@ -45,7 +46,6 @@ from receiver.emulator.scraping.ports import (
     FetchPage,
     NoThreats,
     PageIndex,
-    ReadContent,
     ReadPage,
     WritePage,
 )
@@ -56,54 +56,35 @@ from receiver.runtime.log_lines import event_log
 log = event_log(__name__)
 
 _QUEUE_SHARE = 2 / 3
-"""The part of its time-out for which a scrape waits for a free place."""
+"""The part of its time-out in which a scrape waits for a free place."""
 _MODEL_SHARE = 0.8
-"""The part of the time that is left which a model may take."""
-_NEED_MARKDOWN = (
-    "summary",
-    "question",
-    "highlights",
-    "query",
-    "json",
-    "deterministicJson",
-    "extract",
-    "changeTracking",
-)
+"""The part of the remaining time that a model may take."""
 _NEED_HTML = ("json", "deterministicJson", "extract", "changeTracking")
+_NEED_MARKDOWN = ("summary", "question", "highlights", "query", *_NEED_HTML)
 _GONE = (404, 410)
 _NOT_OF_A_FILE = ("url", "sourceURL", "proxyUsed")
 
 
 @dataclass(slots=True)
 class _ScrapeWork:
-    """One scrape on its way."""
-
     plan: ScrapePlan
-    """What was asked for."""
     team: str
-    """Whose earlier scrapes count."""
     scrape_id: str
-    """Its id."""
     ends_at: float
-    """When its time is over, on the event loop's clock."""
+    """On the event loop's clock."""
     waits: bool = False
-    """Whether it waits for a place."""
     waited_ms: int = 0
-    """Milliseconds for which it waited for a place."""
     check_credits: int = 0
-    """What the checks of its addresses have cost."""
     warnings: list[str] = field(default_factory=list)
-    """What could not be done so far."""
     rendered: RenderedPage | None = None
-    """The page as the browser shows it; None if no browser was used."""
 
     def model_seconds(self) -> float:
-        """Return how long a model may think."""
+        """Return the seconds for the answer of a model."""
         return max(0.1, _MODEL_SHARE * (self.ends_at - asyncio.get_running_loop().time()))
 
 
 class PageScraper:
-    """Scrapes pages: the emulator's Scraper. It works on a limited number of pages of a team at one time."""
+    """The emulator's Scraper, with a limited number of pages of a team at one time."""
 
     def __init__(
         self,
@@ -124,11 +105,11 @@ class PageScraper:
         store: StoreMedia | None = None,
         refuses: bool = False,
     ) -> None:
-        """Without `render` and `store`, which go together, there is no browser.
+        """Without `render` and `store`, which belong together, there is no browser.
 
-        A page from the cache takes `cached_delay` of real time. What goes into the cache goes into `index`, too.
-        What may take long is done by `work`; without it, in threads. With `refuses`, a scrape that waited for a
-        place in vain is a TooManyAtOnce, else a time-out.
+        A page from the cache takes `cached_delay` of real time. What goes into the cache goes into `index` too.
+        `work` does what may take long; without it, threads do. With `refuses`, a scrape that waited for a place in
+        vain raises TooManyAtOnce, and otherwise a time-out.
         """
         self._fetch = fetch
         self._cached_delay = cached_delay
@@ -146,27 +127,33 @@ class PageScraper:
         self._cache = PageCache(database, clock)
         self._history = PageHistory(database)
         self._heavy = work or InThreads()
-        self.extractor = Extractor(model, self._heavy)  # monitors judge changes with it
+        self.extractor = Extractor(model, self._heavy)
+        """Monitors also judge changes with it."""
         self._answers = PageAnswers(model, self._heavy)
         self._tracker = ChangeTracker(self._history, self.extractor, read, self._heavy)
 
     async def scrape(self, plan: ScrapePlan, *, history_team: str = "") -> ScrapedPage:
-        """Return the page, within the plan's time-out. Raises ScrapeFailed, and nothing else for a bad page.
+        """Return the page within the plan's time-out. Raises ScrapeFailed, and nothing else for a bad page.
 
-        `history_team` is whose earlier scrapes change tracking compares with.
+        Change tracking compares with the earlier scrapes of `history_team`.
         """
         if plan.actions and self._render is None:
             raise ScrapeFailed(
                 "SCRAPE_ACTIONS_NOT_SUPPORTED", "Actions need a browser, which the emulator does not have"
             )
-        return await self._within(self._work(plan, history_team), self._scrape)
+
+        async def make(work: _ScrapeWork) -> ScrapedPage:
+            page, looked_up, is_hit = await self._page(work)
+            return await self._made(work, page, looked_up=looked_up, is_hit=is_hit)
+
+        return await self._within(self._work(plan, history_team), make)
 
     async def read_file(
         self, plan: ScrapePlan, body: bytes, *, team: str, read_as: str, sent_as: str
     ) -> ScrapedPage:
-        """Return the document of a file, within the plan's time-out. Raises ScrapeFailed, and nothing else.
+        """Return the document of a file within the plan's time-out. Raises ScrapeFailed, and nothing else.
 
-        Its kind is that of the media type `read_as`; the document tells `sent_as`, and no URL.
+        It is read as the media type `read_as`; the document says `sent_as`, and has no URL.
         """
         work = self._work(plan, team)
         file = FetchedPage(
@@ -190,7 +177,7 @@ class PageScraper:
     async def _within(
         self, work: _ScrapeWork, make: Callable[[_ScrapeWork], Awaitable[ScrapedPage]]
     ) -> ScrapedPage:
-        """Return what is made within the time-out. Every failure is a ScrapeFailed."""
+        """Return what `make` returns within the time-out. Every failure is a ScrapeFailed."""
         plan = work.plan
         try:
             with self._activity.running():
@@ -208,14 +195,14 @@ class PageScraper:
         except StateUnwritable:
             raise
         except Exception as exc:
-            # A page that nobody foresaw is an error of that page, never of its job or of the emulator.
+            # An unforeseen page is an error of that page, never of its job or of the emulator.
             log.exception("scrape_crashed", extra={"url": plan.url, "scrape": work.scrape_id})
             text = f"An unexpected error ended the scrape; the log has more under the id {work.scrape_id}"
             raise ScrapeFailed("UNKNOWN_ERROR", text) from exc
 
     @asynccontextmanager
     async def _place(self, work: _ScrapeWork) -> AsyncIterator[None]:
-        """Hold one of the places. The wait for it is part of the time-out, and ends earlier."""
+        """Hold one of the places. The wait for it is part of the time-out, and ends before."""
         places = self._slots.of(work.team)
         if places.locked():
             loop = asyncio.get_running_loop()
@@ -233,12 +220,7 @@ class PageScraper:
         finally:
             places.release()
 
-    async def _scrape(self, work: _ScrapeWork) -> ScrapedPage:
-        page, looked_up, is_hit = await self._page(work)
-        return await self._made(work, page, looked_up=looked_up, is_hit=is_hit)
-
     async def _made(self, work: _ScrapeWork, page: FetchedPage, *, looked_up: bool, is_hit: bool) -> ScrapedPage:
-        """Return the document of a page."""
         plan = work.plan
         is_indexed = self._index is not None and is_kept(plan) and not is_hit and page.status < 300
         full = _full_plan(replace(plan, is_indexed=is_indexed))
@@ -246,7 +228,9 @@ class PageScraper:
         document = page_keys(plan, content)
         if work.rendered is not None:
             document |= await self._media(work, work.rendered)
-        document |= await self._words(work, content)
+        words, warnings = await self._answers.answer(plan, content.markdown, work.model_seconds())
+        document |= words
+        work.warnings += warnings
         reused = await self._extract(work, page, content, document)
         if plan.format("changeTracking") is not None and not plan.zero_data_retention:
             tracked = await self._tracker.track(full, work.team, page, content, seconds=work.model_seconds())
@@ -267,8 +251,8 @@ class PageScraper:
             waited_ms=work.waited_ms,
             timezone=work.rendered.timezone if work.rendered is not None else None,
         )
-        told = option_warnings(plan, has_browser=self._render is not None, is_rendered=self._in_browser(plan))
-        warning = " ".join([*told, *content.warnings, *work.warnings]) or None
+        of_options = option_warnings(plan, has_browser=self._render is not None, is_rendered=self._in_browser(plan))
+        warning = " ".join([*of_options, *content.warnings, *work.warnings]) or None
         if warning is not None:
             document["warning"] = warning
         return ScrapedPage(
@@ -283,7 +267,7 @@ class PageScraper:
         )
 
     async def _page(self, work: _ScrapeWork) -> tuple[FetchedPage, bool, bool]:
-        """Return the page, whether it was looked for in the cache, and whether it was there."""
+        """Return the page, whether the cache was asked, and whether it had the page."""
         plan = work.plan
         work.check_credits += await self._guard.check(plan.url, plan.threat_protection)
         looked_up = looks_up(plan, has_browser=self._render is not None)
@@ -300,7 +284,7 @@ class PageScraper:
             page = work.rendered.page
         else:
             page = await self._fetch(plan)
-        if page.url != str(request_url(plan.url)):  # a slash that was left out makes no other URL
+        if page.url != str(request_url(plan.url)):  # a missing slash does not make another URL
             work.check_credits += await self._guard.check(page.url, plan.threat_protection)
         return page, looked_up, False
 
@@ -308,7 +292,7 @@ class PageScraper:
         return self._render is not None and needs_browser(plan)
 
     async def _media(self, work: _ScrapeWork, rendered: RenderedPage) -> Json:
-        """Return the keys for what the browser has made, with the addresses of its files."""
+        """Return the keys for the results of the browser, with the addresses of its files."""
         if self._store is None:
             return {}
         kept = not work.plan.zero_data_retention
@@ -324,13 +308,8 @@ class PageScraper:
             }
         return keys
 
-    async def _words(self, work: _ScrapeWork, content: ReadContent) -> Json:
-        found, warnings = await self._answers.answer(work.plan, content.markdown or "", work.model_seconds())
-        work.warnings += warnings
-        return found
-
-    async def _extract(self, work: _ScrapeWork, page: FetchedPage, content: ReadContent, document: Json) -> bool:
-        """Put the extracted data into the document, and tell whether a program for them was there already."""
+    async def _extract(self, work: _ScrapeWork, page: FetchedPage, content: PageContent, document: Json) -> bool:
+        """Put the extracted data into the document, and return whether a program for them existed already."""
         format_ = extracting_format(work.plan)
         if format_ is None:
             return False
@@ -349,8 +328,8 @@ class PageScraper:
             raise ScrapeFailed("SCRAPE_ALL_ENGINES_FAILED", f"The page could not be redacted: {exc}") from None
         return redacted
 
-    async def _keep(self, work: _ScrapeWork, page: FetchedPage, content: ReadContent, *, fetched: bool) -> None:
-        """Keep the page for the cache and for later comparisons."""
+    async def _keep(self, work: _ScrapeWork, page: FetchedPage, content: PageContent, *, fetched: bool) -> None:
+        """Keep the page in the cache, for later comparisons and for searches."""
         plan = work.plan
         cached = fetched and is_kept(plan, has_browser=self._render is not None)
         compared = plan.format("markdown") is not None or plan.format("changeTracking") is not None
@@ -360,9 +339,7 @@ class PageScraper:
         now = self._clock.now()
 
         def compress() -> tuple[CachedCopy | None, HistoryEntry | None, WritePage | None]:
-            entry = (
-                entry_of(work.team, plan, work.scrape_id, now, content.markdown or "", page) if tracked else None
-            )
+            entry = entry_of(work.team, plan, work.scrape_id, now, content.markdown, page) if tracked else None
             return copy_of(plan, page) if cached else None, entry, self._searched(page, content, cached=cached)
 
         copy, entry, searched = await asyncio.to_thread(compress)
@@ -377,8 +354,8 @@ class PageScraper:
 
         await self._database.run(write)
 
-    def _searched(self, page: FetchedPage, content: ReadContent, *, cached: bool) -> WritePage | None:
-        """Return what brings the search index up to date; None if the page does not concern it."""
+    def _searched(self, page: FetchedPage, content: PageContent, *, cached: bool) -> WritePage | None:
+        """Return the update of the search index; None without one."""
         if self._index is None or not cached:
             return None
         if page.status in _GONE:
@@ -387,7 +364,7 @@ class PageScraper:
 
 
 def _full_plan(plan: ScrapePlan) -> ScrapePlan:
-    """Return the plan with the formats that others are made of."""
+    """Return the plan with the formats that others need."""
     names = [one["type"] for one in plan.formats]
     added: list[Json] = []
     if "markdown" not in names and (plan.is_indexed or any(name in _NEED_MARKDOWN for name in names)):
@@ -398,7 +375,6 @@ def _full_plan(plan: ScrapePlan) -> ScrapePlan:
 
 
 def _redacted(value: Any) -> Any:
-    """Return a document with its texts redacted; keys and addresses of pages stay."""
     match value:
         case str():
             return redact(value)

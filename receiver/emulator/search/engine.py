@@ -1,27 +1,41 @@
-"""Answers searches: from the index, and from a SearXNG server if there is one."""
+"""Answers searches from the index, and from a SearXNG server if there is one."""
 
 import asyncio
 import re
 import sqlite3
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TypeVar
+
+from typing_extensions import override
 
 from receiver.core.clock import Clock
 from receiver.emulator.failures import CallRefused, ScrapeFailed
-from receiver.emulator.monitors.findings import WatchedHit, WatchedSearch
+from receiver.emulator.monitors.findings import HitFinder, WatchedHit, WatchedSearch
 from receiver.emulator.scraping.ports import AddressGuard
-from receiver.emulator.search.finding import CANDIDATES, FoundRow, SearchScope, find_images, find_pages
-from receiver.emulator.search.hits import PageHit, PictureHit, image_hits, load_images, load_pages, page_hits
+from receiver.emulator.search.finding import (
+    CANDIDATES,
+    FoundRow,
+    PageHit,
+    PictureHit,
+    SearchScope,
+    find_images,
+    find_pages,
+    image_hits,
+    load_images,
+    load_pages,
+    page_hits,
+)
 from receiver.emulator.search.queries import LONGEST, SearchQuery, SitePart, kinds_of, read_query, site_part
 from receiver.emulator.search.searxng import SearxngClient, SearxngFailed
 from receiver.emulator.search.site_reading import SiteReader
 from receiver.emulator.state.database import StateDatabase
-from receiver.emulator.wire.plans import QueriesTarget
+from receiver.emulator.wire.monitors import QueriesTarget
 from receiver.emulator.wire.searches import SearchPlan
 from receiver.requests.prices import SEARCH
 
-# FOLDED: How recent hits have to be: the `tbs` of the search engine that the service asks.
 _DAYS = {"h": 1 / 24, "n": 1 / 1440, "s": 1 / 86400, "d": 1, "w": 7, "m": 31, "y": 366}
 _RECENT = re.compile(r"qdr:([hnsdwmy])(\d{0,4})")
 _DAY = re.compile(r"cd_(min|max):(\d{1,2})/(\d{1,2})/(\d{4})")
@@ -30,22 +44,19 @@ _TIME_RANGES = {"h": "day", "n": "day", "s": "day", "d": "day", "w": "week", "m"
 
 @dataclass(frozen=True, slots=True)
 class SearchPeriod:
-    """What `tbs` says."""
+    """The meaning of `tbs`: the age and the order of hits, in the terms of the service's search engine."""
 
     since: datetime | None = None
-    """The oldest date of a hit."""
     until: datetime | None = None
-    """The newest date of a hit."""
     by_date: bool = False
-    """Whether the newest hits come first."""
     time_range: str = ""
-    """The same period as `day`, `week`, `month` or `year`; empty for others."""
+    """The period as `day`, `week`, `month` or `year`; empty for others."""
     unknown: tuple[str, ...] = ()
-    """What was not understood, and changes nothing."""
+    """Parts that were not understood, and have no effect."""
 
 
 def period_of(tbs: str, now: datetime) -> SearchPeriod:
-    """Return what a text such as `qdr:d`, `sbd:1,qdr:w` or `cdr:1,cd_min:1/31/2026,cd_max:2/28/2026` says."""
+    """Return the meaning of `qdr:d`, `sbd:1,qdr:w`, `cdr:1,cd_min:1/31/2026,cd_max:2/28/2026` and the like."""
     since = until = None
     by_date, time_range = False, ""
     unknown: list[str] = []
@@ -70,7 +81,7 @@ def _day(found: re.Match[str]) -> datetime | None:
 
 
 _READING_SECONDS = 10.0
-"""Real seconds for which the first search waits for the given sites."""
+"""Real seconds in which the first search waits for the given sites."""
 _SHARE = 0.5
 """The part of the time-out that this wait, or a SearXNG server, may take."""
 
@@ -79,22 +90,17 @@ Hit = TypeVar("Hit", PageHit, PictureHit)
 
 @dataclass(slots=True)
 class SearchFindings:
-    """What was found."""
+    """The hits of a search."""
 
     web: list[PageHit] = field(default_factory=list)
-    """Pages."""
     news: list[PageHit] = field(default_factory=list)
-    """Articles."""
     images: list[PictureHit] = field(default_factory=list)
-    """Images."""
     warnings: list[str] = field(default_factory=list)
-    """What had no effect, or could not be done."""
     check_credits: int = 0
-    """What the checks of addresses have cost."""
 
     @property
     def count(self) -> int:
-        """How many hits there are."""
+        """The number of hits."""
         return len(self.web) + len(self.news) + len(self.images)
 
 
@@ -117,7 +123,7 @@ class SearchEngine:
         self._searxng = searxng
 
     async def search(self, plan: SearchPlan) -> SearchFindings:
-        """Return the hits of a search within its time-out; CallRefused has status 408 after that."""
+        """Return the hits of a search. Raises CallRefused with status 408 after its time-out."""
         try:
             async with asyncio.timeout(plan.timeout / 1000):
                 return await self._search(plan)
@@ -143,15 +149,9 @@ class SearchEngine:
     async def _pages(
         self, plan: SearchPlan, query: SearchQuery, period: SearchPeriod, source: str, found: SearchFindings
     ) -> list[PageHit]:
-        elsewhere: list[PageHit] = []
-        if self._searxng is not None:
-            asked = _as_text(plan)
-            try:
-                elsewhere = await self._searxng.pages(
-                    asked, source, plan.limit, time_range=period.time_range, seconds=_seconds(plan)
-                )
-            except SearxngFailed as exc:
-                found.warnings.append(f"The SearXNG server was of no use: {exc}. The index was searched.")
+        elsewhere = await self._elsewhere(
+            found, partial(SearxngClient.pages, query=_as_text(plan), source=source), plan, period
+        )
         scope = _scope(plan, period, only_news=source == "news")
         most = min(CANDIDATES, 50 + 3 * plan.limit)
 
@@ -165,17 +165,7 @@ class SearchEngine:
     async def _images(
         self, plan: SearchPlan, query: SearchQuery, period: SearchPeriod, found: SearchFindings
     ) -> list[PictureHit]:
-        elsewhere: list[PictureHit] = []
-        if self._searxng is not None:
-            try:
-                elsewhere = await self._searxng.images(
-                    _as_text(plan),
-                    plan.limit,
-                    time_range=period.time_range,
-                    seconds=_seconds(plan),
-                )
-            except SearxngFailed as exc:
-                found.warnings.append(f"The SearXNG server was of no use: {exc}. The index was searched.")
+        elsewhere = await self._elsewhere(found, partial(SearxngClient.images, query=_as_text(plan)), plan, period)
         scope = _scope(plan, period, only_news=False)
         most = min(CANDIDATES, 3 * plan.limit)
 
@@ -185,8 +175,25 @@ class SearchEngine:
         own = image_hits(await self._state.run(find), plan.limit)
         return await self._allowed(plan, found, [*elsewhere, *own])
 
+    async def _elsewhere(
+        self,
+        found: SearchFindings,
+        ask: Callable[..., Awaitable[list[Hit]]],
+        plan: SearchPlan,
+        period: SearchPeriod,
+    ) -> list[Hit]:
+        """Return the hits of the SearXNG server; empty without one, or if it fails."""
+        if self._searxng is None:
+            return []
+        seconds = _SHARE * plan.timeout / 1000 / len(plan.sources)
+        try:
+            return await ask(self._searxng, most=plan.limit, time_range=period.time_range, seconds=seconds)
+        except SearxngFailed as exc:
+            found.warnings.append(f"The SearXNG server was of no use: {exc}. The index was searched.")
+            return []
+
     async def _allowed(self, plan: SearchPlan, found: SearchFindings, hits: list[Hit]) -> list[Hit]:
-        """Return as many hits as were asked for, each once, without those that threat protection blocks."""
+        """Return the hits up to the limit, each once, without those that threat protection blocks."""
         kept: dict[str, Hit] = {}
         blocked = 0
         for hit in hits:
@@ -205,11 +212,6 @@ class SearchEngine:
         return list(kept.values())
 
 
-def _seconds(plan: SearchPlan) -> float:
-    """Return how long another search engine may take for one source."""
-    return _SHARE * plan.timeout / 1000 / len(plan.sources)
-
-
 def _scope(plan: SearchPlan, period: SearchPeriod, *, only_news: bool) -> SearchScope:
     return SearchScope(
         sites=_parts(plan.include_domains),
@@ -226,10 +228,10 @@ def _parts(hosts: tuple[str, ...]) -> list[SitePart]:
 
 
 def _as_text(plan: SearchPlan) -> str:
-    """Return the query with what else was asked for as operators, for another search engine."""
+    """Return the query for another search engine, with operators for the domains and categories."""
     sites = [f"site:{host}" for host in plan.include_domains]
     for kind in kinds_of(plan.categories):
-        if not plan.include_domains:  # joined by OR, these would let other hosts in
+        if not plan.include_domains:  # joined by OR, these would admit other hosts
             sites += [f"site:{part.host}" for part in kind.sites]
         sites += [f"filetype:{one}" for one in kind.file_types]
     others = [f"-site:{host}" for host in plan.exclude_domains]
@@ -249,18 +251,17 @@ def _warnings(plan: SearchPlan, query: SearchQuery, period: SearchPeriod) -> lis
     return found
 
 
-# FOLDED: Searches for monitors: the hits of all queries of a target, each page once.
 _WINDOWS = {"5m": "qdr:n5", "15m": "qdr:n15", "1h": "qdr:h1", "6h": "qdr:h6", "24h": "qdr:d1", "7d": "qdr:w1"}
 
 
-class SearchWatcher:
-    """Searches for monitors: their HitFinder."""
+class SearchWatcher(HitFinder):
+    """Searches for monitors, with each page once among the hits of a target."""
 
     def __init__(self, engine: SearchEngine) -> None:
         self._engine = engine
 
+    @override
     async def find(self, target: QueriesTarget) -> WatchedSearch:
-        """Return what the queries of a target find now. CallRefused has status 408 for one that takes too long."""
         hits: dict[str, WatchedHit] = {}
         cost = 0
         for query in target.queries:

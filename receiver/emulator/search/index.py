@@ -1,98 +1,77 @@
-"""The search index: full text of pages in SQLite (FTS5), in the state database."""
+"""The search index: the full text of pages in SQLite (FTS5), in the state database."""
 
 import hashlib
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import PurePosixPath
-from typing import Any
 from urllib.parse import unquote, urlunsplit
+
+from typing_extensions import override
 
 from receiver.core.clock import to_micros
 from receiver.emulator.content.kinds import ContentKind, kind_of
-from receiver.emulator.content.outline import moment_of
+from receiver.emulator.content.metadata import moment_of
+from receiver.emulator.content.page import PageContent
 from receiver.emulator.fetching.web_urls import host_of, is_route, split_web_url, url_key, without_credentials
 from receiver.emulator.scrapes import FetchedPage
 from receiver.emulator.scraping.answers import plain_blocks
-from receiver.emulator.scraping.ports import ReadContent, WritePage
+from receiver.emulator.scraping.ports import PageIndex, WritePage
 from receiver.emulator.search.queries import EVERY, host_names, indexed, mark, month_of, words_of_url
 
-# FOLDED: A page as the search index takes it.
 _MOST_BODY = 100_000
 _MOST_HEADINGS = 5_000
-_FILE_TYPES = {
-    ContentKind.PDF: "pdf",
-    ContentKind.DOCX: "docx",
-    ContentKind.XLSX: "xlsx",
-    ContentKind.PPTX: "pptx",
-    ContentKind.OPEN_DOCUMENT: "odt",
-    ContentKind.EPUB: "epub",
-    ContentKind.RTF: "rtf",
-    ContentKind.CSV: "csv",
-    ContentKind.JSON: "json",
-    ContentKind.XML: "xml",
-    ContentKind.TEXT: "txt",
-    ContentKind.HTML: "html",
-}
 
 
 @dataclass(frozen=True, slots=True)
 class IndexedImage:
-    """An image on a page."""
+    """An image on a page, with its size in pixels if the page names it."""
 
     url: str
-    """Its address."""
     title: str
-    """What the page says of it; it may be empty."""
     width: int | None
-    """In pixels, if the page says so."""
     height: int | None
-    """In pixels, if the page says so."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageEntry:
-    """What the index keeps of a page. Its texts are those of `indexed`."""
+    """What the index keeps of a page, with texts made by `indexed`."""
 
     key: str
     """Equal for all spellings of its address."""
     url: str
-    """Its address, without fragment and credentials."""
+    """Without fragment and credentials."""
     host: str
-    """The host in lower case."""
     title: str
     """Never empty."""
     place: str
     """The words of the address."""
     headings: str
-    """One a line."""
+    """One per line."""
     description: str
-    """What the page says of itself; it may be empty."""
     body: str
-    """Its text, one block a line."""
+    """Its text, one block per line."""
     marks: str
-    """Words for its host, its type, its month."""
+    """Words for its host, type and month."""
     dated_at: int
-    """When it says it was published or changed, or else when it was fetched, in microseconds."""
+    """Its date of publication or change, or else of the fetch, in microseconds."""
     published: str
-    """When it says it was published; empty if it does not."""
+    """Its date of publication; empty if it names none."""
     is_news: bool
-    """Whether it is an article with a date."""
     picture: str
-    """The address of the picture that stands for it; it may be empty."""
+    """The address of the picture for it; possibly empty."""
     images: tuple[IndexedImage, ...] = ()
-    """Its images."""
 
     @property
     def digest(self) -> bytes:
-        """Equal for entries of the same content."""
+        """Equal for entries with the same content."""
         parts = (self.title, self.headings, self.description, self.body, self.published, repr(self.images))
         return hashlib.blake2b("\0".join(parts).encode("utf-8", "replace"), digest_size=16).digest()
 
 
-def entry_of(page: FetchedPage, content: ReadContent) -> PageEntry | None:
-    """Return the entry of a page whose outline was made; None for an address that nobody could ask for."""
+def entry_of(page: FetchedPage, content: PageContent) -> PageEntry | None:
+    """Return the entry of a page with an outline; None for an address that is not of the web."""
     url = without_credentials(page.url)
     parts = split_web_url(url)
     if parts is None or content.outline is None:
@@ -106,11 +85,14 @@ def entry_of(page: FetchedPage, content: ReadContent) -> PageEntry | None:
     dated_at = moment_of(published) or moment_of(modified) or page.fetched_at
     is_news = bool(outline.get("isArticle"))
     host = host_of(parts)
+    file = PurePosixPath(unquote(parts.path)).name
+    names = (_text(content.metadata.get("title")), *headings[:1], file, *blocks[:1])
+    title = next((name.strip()[:300] for name in names if name.strip()), "")
     return PageEntry(
         key=url_key(url),
         url=url,
         host=host,
-        title=indexed(_title(content.metadata, headings, blocks, unquote(parts.path)) or host),
+        title=indexed(title or host),
         place=indexed(words_of_url(parts)),
         headings=indexed("\n".join(headings)[:_MOST_HEADINGS]),
         description=indexed(_text(content.metadata.get("description") or content.metadata.get("ogDescription"))),
@@ -120,14 +102,11 @@ def entry_of(page: FetchedPage, content: ReadContent) -> PageEntry | None:
         published=published,
         is_news=is_news,
         picture=str(outline.get("picture") or ""),
-        images=tuple(_images(outline)),
+        images=tuple(
+            IndexedImage(str(one["url"]), indexed(str(one["title"])), one["width"], one["height"])
+            for one in outline.get("images") or ()
+        ),
     )
-
-
-def _title(metadata: Mapping[str, Any], headings: list[str], blocks: list[str], path: str) -> str:
-    """Return the title of a page; one without a title is named after its first heading, or its file."""
-    names = (_text(metadata.get("title")), *headings[:1], PurePosixPath(path).name, *blocks[:1])
-    return next((name.strip()[:300] for name in names if name.strip()), "")
 
 
 def _text(value: object) -> str:
@@ -141,17 +120,13 @@ def _marks(page: FetchedPage, host: str, dated_at: datetime, *, is_news: bool) -
     for name in host_names(host):
         yield mark("host", name)
     kind = kind_of(page.body[:4096], page.content_type, page.url)
-    yield mark("type", _FILE_TYPES.get(kind, "html"))
+    is_named = kind not in (ContentKind.TEXT, ContentKind.OLD_OFFICE, ContentKind.UNSUPPORTED)
+    yield mark("type", kind.value if is_named else "txt" if kind is ContentKind.TEXT else "html")
     if ending := PurePosixPath(page.url.partition("?")[0]).suffix.lower().lstrip("."):
         yield mark("type", ending)
     yield mark("month", month_of(dated_at))
     if is_news:
         yield mark("news", "")
-
-
-def _images(outline: Mapping[str, Any]) -> Iterator[IndexedImage]:
-    for one in outline.get("images") or ():
-        yield IndexedImage(str(one["url"]), indexed(str(one["title"])), one["width"], one["height"])
 
 
 _TOKENS = "tokenize = 'porter unicode61 remove_diacritics 2'"
@@ -160,7 +135,7 @@ _VIRTUAL = {
     "search_heads": "title, place, headings, marks",
     "search_image_texts": "title, place, context, marks",
 }
-"""Full texts. The heads are searched alone when a word is on so many pages that not all can be ranked."""
+"""Full texts. Only the heads are searched for a word that is on too many pages to rank them all."""
 _MADE = tuple(
     f"CREATE VIRTUAL TABLE IF NOT EXISTS {name} USING fts5({columns}, {_TOKENS})"
     for name, columns in _VIRTUAL.items()
@@ -207,22 +182,22 @@ _FORGET = (
 )
 
 
-class FullTextIndex:
-    """Takes pages in, and lets go of those that are gone. Every address is there once."""
+class FullTextIndex(PageIndex):
+    """Keeps each address once."""
 
-    def entry(self, page: FetchedPage, content: ReadContent) -> WritePage:
-        """Return what writes a page into the index, in the transaction of the caller."""
+    @override
+    def entry(self, page: FetchedPage, content: PageContent) -> WritePage:
         entry = entry_of(page, content)
-        return _nothing if entry is None else lambda connection: put(connection, entry)
+        return lambda connection: None if entry is None else put(connection, entry)
 
+    @override
     def removal(self, page: FetchedPage) -> WritePage:
-        """Return what removes a page, in the transaction of the caller."""
         key = url_key(page.url)
         return lambda connection: remove(connection, key)
 
 
 def put(connection: sqlite3.Connection, entry: PageEntry) -> None:
-    """Write a page, in place of an earlier one at the same address. One that is the same as before stays."""
+    """Write a page, replacing an earlier one at the same address. An equal one stays."""
     digest = entry.digest
     known = connection.execute(_KNOWN, (entry.key,)).fetchone()
     page: int | None = None
@@ -244,14 +219,14 @@ def put(connection: sqlite3.Connection, entry: PageEntry) -> None:
 
 
 def remove(connection: sqlite3.Connection, key: str) -> None:
-    """Remove the page with a key, if it is there."""
+    """Remove the page with a key if it exists."""
     known = connection.execute(_KNOWN, (key,)).fetchone()
     if known is not None:
         _forget(connection, known["id"])
 
 
 def empty(connection: sqlite3.Connection) -> None:
-    """Remove everything. Deleting row by row would take as long as writing did."""
+    """Remove everything. Deleting row by row would take as long as writing."""
     for name in _VIRTUAL:
         connection.execute(f"DROP TABLE IF EXISTS {name}")
     for made in _MADE:
@@ -263,7 +238,3 @@ def empty(connection: sqlite3.Connection) -> None:
 def _forget(connection: sqlite3.Connection, page: int) -> None:
     for statement in _FORGET:
         connection.execute(statement, (page,))
-
-
-def _nothing(_connection: sqlite3.Connection) -> None:
-    """Write nothing."""

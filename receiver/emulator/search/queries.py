@@ -1,4 +1,7 @@
-"""What a query asks for: words, phrases, and the operators that the service documents."""
+"""Queries: their words, phrases and operators, as far as the service documents these.
+
+Pages and queries have the same words, which `indexed` separates.
+"""
 
 import hashlib
 import re
@@ -11,9 +14,8 @@ from urllib.parse import SplitResult, urlsplit
 from receiver.emulator.fetching.web_urls import host_of
 from receiver.emulator.scraping.answers import STOP_WORDS
 
-# FOLDED: Texts as the index takes them, so that pages and queries have the same words.
 BREAK = "\u200b"
-"""Stands after each character of a script without spaces: to the index it ends a word, to readers it is nothing."""
+"""Follows each character of a script without spaces: it ends a word for the index, and is invisible to readers."""
 _SPACELESS = re.compile(
     "([\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af])"
 )
@@ -26,12 +28,12 @@ EVERY = "every"
 
 
 def indexed(text: str) -> str:
-    """Return a text with its words told apart, also those of Chinese, Japanese, Korean, Thai."""
+    """Return a text with its words separated, also those of Chinese, Japanese, Korean and Thai."""
     return _SPACELESS.sub(rf"\1{BREAK}", unicodedata.normalize("NFKC", _BROKEN.sub("", text)))
 
 
 def shown(text: str) -> str:
-    """Return an indexed text as people read it."""
+    """Return an indexed text for readers."""
     return text.replace(BREAK, "")
 
 
@@ -54,12 +56,12 @@ def words_of_url(parts: SplitResult) -> str:
 
 
 def mark(kind: str, value: str) -> str:
-    """Return the word in the index that stands for a property of pages, such as their host."""
+    """Return the word in the index for a property of pages, such as their host."""
     return "m" + hashlib.blake2b(f"{kind}:{value}".encode("utf-8", "replace"), digest_size=9).hexdigest() + "q"
 
 
 def host_names(host: str) -> Iterator[str]:
-    """Yield a host and the domains it lies in: `docs.acme.test`, `acme.test`, `test`."""
+    """Yield a host and the domains above it: `docs.acme.test`, `acme.test`, `test`."""
     labels = host.removeprefix("www.").split(".")
     return (".".join(labels[at:]) for at in range(min(len(labels), 10)))
 
@@ -78,7 +80,7 @@ def months_between(first: datetime, last: datetime) -> list[str] | None:
 
 
 def any_of(words: Iterable[str]) -> str:
-    """Return the part of a query that wants one of some words."""
+    """Return the part of a query for one of some words."""
     return "(" + " OR ".join(quoted(word) for word in words) + ")"
 
 
@@ -107,39 +109,37 @@ class SearchTerm:
     """One word or phrase."""
 
     text: str
-    """It has at least one letter or digit."""
+    """With at least one letter or digit."""
     column: str | None = None
-    """The only part of a page in which it counts: `title`, `place` (the URL) or `body`; None is any."""
+    """The only part of a page where it counts: `title`, `place` (the URL) or `body`; None for all."""
     is_exact: bool = False
-    """Whether it stood in quotes: its words stand next to each other, as they are written."""
+    """In quotes: its words are next to each other, as they are written."""
 
 
 @dataclass(frozen=True, slots=True)
 class SitePart:
-    """A host with all below it, and the beginning of the path there."""
+    """A host with everything below it, and the beginning of a path."""
 
     host: str
-    """The host, without `www.`."""
+    """Without `www.`."""
     path: str = ""
     """Empty for the whole host."""
 
 
 @dataclass(slots=True)
 class SearchQuery:
-    """A query that was read."""
+    """A query with its operators."""
 
     groups: list[tuple[SearchTerm, ...]] = field(default_factory=list)
     """A page has a term of each group."""
     excluded: list[SearchTerm] = field(default_factory=list)
-    """A page has none of these."""
+    """A page has no term of these."""
     sites: list[SitePart] = field(default_factory=list)
-    """A page is of one of these; without any, of every host."""
+    """A page is of one of these; empty for every host."""
     other_sites: list[SitePart] = field(default_factory=list)
-    """A page is of none of these."""
     file_types: list[str] = field(default_factory=list)
     """A page is a file of one of these types, such as `pdf`."""
     other_file_types: list[str] = field(default_factory=list)
-    """A page is a file of none of these types."""
     image_size: tuple[int, int] | None = None
     """Width and height of images."""
     larger_than: tuple[int, int] | None = None
@@ -154,12 +154,12 @@ class SearchQuery:
 
     @property
     def optional(self) -> list[tuple[SearchTerm, ...]]:
-        """The groups that a page may lack if no page has them all: plain words."""
+        """The groups of plain words, which a page may lack if no page has them all."""
         return [group for group in self.groups if not any(term.is_exact or term.column for term in group)]
 
 
 def read_query(text: str) -> SearchQuery:
-    """Return what a query asks for. Every text is a query; what is beyond the limits is left out."""
+    """Return the query of a text. Every text is a query; what exceeds the limits is left out."""
     query = SearchQuery()
     column: str | None = None
     joins = False
@@ -221,7 +221,7 @@ def _apply(query: SearchQuery, operator: str, value: str, *, is_excluded: bool) 
 
 
 def site_part(text: str) -> SitePart | None:
-    """Return what `site:` names: a host, a domain, a wildcard of one, or the beginning of an address."""
+    """Return the target of `site:`: a host, a domain, a wildcard of one, or the beginning of an address."""
     address = text.partition("://")[2] or text
     host, slash, path = address.partition("/")
     host = host.rpartition("@")[2].partition(":")[0].removeprefix("*.").removeprefix("www.").strip(".").lower()
@@ -233,51 +233,25 @@ def _drop_stop_words(query: SearchQuery) -> None:
     kept = [
         group
         for group in query.groups
-        if len(group) > 1 or group[0].is_exact or group[0].column or not _is_stop_word(group[0].text)
+        if len(group) > 1
+        or group[0].is_exact
+        or group[0].column
+        or not STOP_WORDS.issuperset(words_in(group[0].text))
     ]
     query.groups = kept or query.groups
 
 
-def _is_stop_word(text: str) -> bool:
-    return all(word in STOP_WORDS for word in words_in(text))
-
-
-# FOLDED: The categories of a search: kinds of sites, or of files.
-_HOSTS = {
-    "github": ("github.com",),
-    "research": (
-        "acm.org",
-        "arxiv.org",
-        "biorxiv.org",
-        "ieee.org",
-        "jstor.org",
-        "nature.com",
-        "ncbi.nlm.nih.gov",
-        "plos.org",
-        "pubmed.gov",
-        "researchgate.net",
-        "scholar.google.com",
-        "science.org",
-        "sciencedirect.com",
-        "semanticscholar.org",
-        "springer.com",
-        "wiley.com",
-    ),
-    "developer": (
-        "developer.mozilla.org",
-        "docs.python.org",
-        "docs.rs",
-        "github.com",
-        "gitlab.com",
-        "npmjs.com",
-        "pkg.go.dev",
-        "pypi.org",
-        "readthedocs.io",
-        "stackoverflow.com",
-    ),
-    "gov": ("gov", "gov.au", "gov.uk", "europa.eu", "mil"),
+_HOSTS_IN = {
+    "github": "github.com",
+    "research": """acm.org arxiv.org biorxiv.org ieee.org jstor.org nature.com ncbi.nlm.nih.gov plos.org
+        pubmed.gov researchgate.net scholar.google.com science.org sciencedirect.com semanticscholar.org
+        springer.com wiley.com""",
+    "developer": """developer.mozilla.org docs.python.org docs.rs github.com gitlab.com npmjs.com pkg.go.dev
+        pypi.org readthedocs.io stackoverflow.com""",
+    "gov": "gov gov.au gov.uk europa.eu mil",
 }
-"""Hosts, with all below them. `pdf` is a kind of files."""
+_HOSTS = {name: tuple(hosts.split()) for name, hosts in _HOSTS_IN.items()}
+"""The hosts of categories, with everything below them. `pdf` is a kind of files."""
 
 
 def kinds_of(categories: Iterable[str]) -> list[SearchQuery]:

@@ -1,4 +1,4 @@
-"""Searches of the whole web by a SearXNG server: https://docs.searxng.org/dev/search_api.html."""
+"""Searches of the whole web by a SearXNG server (https://docs.searxng.org/dev/search_api.html)."""
 
 import asyncio
 import json
@@ -8,9 +8,9 @@ from typing import Any
 
 import httpx
 
-from receiver.emulator.content.outline import moment_of
+from receiver.emulator.content.metadata import moment_of
 from receiver.emulator.fetching.web_urls import split_web_url
-from receiver.emulator.search.hits import PageHit, PictureHit
+from receiver.emulator.search.finding import PageHit, PictureHit
 from receiver.errors import ReceiverError
 
 MAX_ANSWER = 10_000_000
@@ -24,11 +24,11 @@ Json = dict[str, Any]
 
 
 class SearxngFailed(ReceiverError):
-    """The server gave no usable answer. The text says why, and is for the caller of the API."""
+    """The server gave no usable answer. The text says why to the caller of the API."""
 
 
 class SearxngClient:
-    """One SearXNG server, whose `search.formats` have `json`. It is closed after use."""
+    """One SearXNG server, whose `search.formats` include `json`."""
 
     def __init__(self, url: str, *, transport: httpx.AsyncBaseTransport | None = None) -> None:
         self._url = url.rstrip("/").removesuffix("/search") + "/search"
@@ -39,12 +39,12 @@ class SearxngClient:
         await self._client.aclose()
 
     async def pages(self, query: str, source: str, most: int, *, time_range: str, seconds: float) -> list[PageHit]:
-        """Return pages or news, each once. SearxngFailed says why there are none."""
+        """Return pages or news, each once. Raises SearxngFailed."""
         found = await self._results(query, source, most, time_range, seconds)
         return [_page_hit(one) for one in found]
 
     async def images(self, query: str, most: int, *, time_range: str, seconds: float) -> list[PictureHit]:
-        """Return images, each once. SearxngFailed says why there are none."""
+        """Return images, each once. Raises SearxngFailed."""
         found = await self._results(query, "images", most, time_range, seconds)
         return [hit for one in found if (hit := _picture_hit(one)) is not None]
 
@@ -82,11 +82,10 @@ class SearxngClient:
 
 
 def _listed(answer: bytes) -> Iterator[Mapping[str, Any]]:
-    """Yield the results that have an address of the web."""
     try:
         results = json.loads(answer)["results"]
     except (ValueError, RecursionError, LookupError, TypeError):
-        raise SearxngFailed("its answer is no JSON with results: are its formats set?") from None
+        raise SearxngFailed("its answer is not JSON with results: are its formats set?") from None
     for one in results if isinstance(results, list) else ():
         if isinstance(one, dict) and isinstance(one.get("url"), str) and split_web_url(one["url"]) is not None:
             yield one

@@ -1,4 +1,4 @@
-"""Reads the given sites into the index, in the background: nobody has to scrape them first."""
+"""Reads the given sites into the index in the background, without scrapes."""
 
 import asyncio
 import sqlite3
@@ -24,18 +24,18 @@ from receiver.runtime.log_lines import event_log
 log = event_log(__name__)
 
 MOST_PAGES = 2_000
-"""The most pages of one site that are read; others come in when they are scraped."""
+"""The most pages of one site that are read; others are indexed when they are scraped."""
 STALE_AFTER = timedelta(minutes=10)
-"""The files may change: a search after so long lets them be read again, and does not wait for it."""
+"""The files may change: a later search starts another reading, and does not wait for it."""
 _AT_ONCE = 4
 _TOGETHER = 25
 _PLAN_MS = 60_000
-"""No search waits so long. It is enough for a page on a busy machine, and ends a document that loops."""
+"""The time-out of a page: enough on a busy machine, and the end of a document that loops."""
 _INDEXED = "SELECT url FROM search_pages WHERE url = ? OR url LIKE ? ESCAPE '!' LIMIT ?"
 
 
 class SiteReader:
-    """Reads all given sites when it is asked for the first time."""
+    """Reads all given sites at the first request."""
 
     def __init__(
         self,
@@ -59,9 +59,10 @@ class SiteReader:
         self._read_at: datetime | None = None
 
     async def ready(self, seconds: float) -> bool:
-        """Tell whether all sites have been read. For the first reading this waits, at most so long."""
+        """Return whether all sites have been read. For the first reading this waits, at most for `seconds`."""
         now = self._clock.now()
-        if self._task is None or (self._task.done() and self._is_stale(now)):
+        is_stale = self._read_at is None or abs(now - self._read_at) >= STALE_AFTER
+        if self._task is None or (self._task.done() and is_stale):
             self._task = asyncio.create_task(self._read_all())
         if self._read_at is not None:
             return True
@@ -74,9 +75,6 @@ class SiteReader:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
         self._task = self._read_at = None
-
-    def _is_stale(self, now: datetime) -> bool:
-        return self._read_at is None or abs(now - self._read_at) >= STALE_AFTER
 
     async def _read_all(self) -> None:
         with self._activity.running():
@@ -113,7 +111,7 @@ class SiteReader:
         return list(islice(urls, MOST_PAGES))
 
     async def _page(self, url: str) -> WritePage | None:
-        """Return what writes a page into the index; None for what is no page."""
+        """Return the write of a page into the index; None for what is not a page."""
         made = request_url(url)
         answer = None if made is None else await asyncio.to_thread(self._sites.answer, made, self._max_bytes)
         if answer is None or answer.status != httpx.codes.OK or answer.location:
@@ -136,7 +134,7 @@ class SiteReader:
         return await asyncio.to_thread(self._index.entry, page, content)
 
     async def _let_go(self, origin: str, listed: set[str]) -> None:
-        """Remove the pages of a site that it does not have any more."""
+        """Remove the pages that a site no longer has."""
 
         def known(connection: sqlite3.Connection) -> list[str]:
             escaped = origin.replace("!", "!!").replace("%", "!%").replace("_", "!_")

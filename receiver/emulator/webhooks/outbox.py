@@ -23,9 +23,8 @@ from receiver.core.clock import Clock, SystemClock, Timer
 from receiver.emulator.activity import Activity
 from receiver.emulator.contracts import WebhookTarget
 from receiver.emulator.failures import ScrapeFailed
-from receiver.emulator.fetching.network import CheckedNetwork, Resolve, SystemResolver
+from receiver.emulator.fetching.network import CheckedNetwork, NetworkZone, Resolve, SystemResolver
 from receiver.emulator.fetching.refusals import HostNotAllowed
-from receiver.emulator.fetching.zones import NetworkZone
 from receiver.emulator.ids import IdSource
 from receiver.emulator.json_text import to_json
 from receiver.emulator.state.database import PatientState, StateDatabase

@@ -1,4 +1,4 @@
-"""Reads the bodies of browser sessions, and of code for them."""
+"""The bodies of browser sessions and of code for them."""
 
 from datetime import timedelta
 from typing import Annotated, Any, Literal
@@ -6,8 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, StrictBool, StrictInt, model_validator
 
 from receiver.emulator.browser.session_records import SessionPlan
-from receiver.emulator.wire.issues import read_body
-from receiver.emulator.wire.policy import RequestPolicy
+from receiver.emulator.wire.bodies import RequestPolicy, read_body
 from receiver.emulator.wire.scrape import AnyLocation, SenderFields
 from receiver.requests.base import Request
 
@@ -18,12 +17,10 @@ _MAX_PROMPT = 10_000
 
 
 class SessionProfile(Request):
-    """Cookies and local storage that sessions share by a name."""
+    """Cookies and local storage that sessions share by name. With `save_changes` a session writes into it."""
 
     name: Annotated[str, Field(min_length=1, max_length=128)]
-    """What sessions share it by."""
     save_changes: StrictBool | None = None
-    """Whether the session writes into it."""
 
 
 class SessionBody(Request, SenderFields):
@@ -34,22 +31,16 @@ class SessionBody(Request, SenderFields):
     activity_ttl: Annotated[StrictInt, Field(ge=10, le=3600)] | None = None
     """Seconds without a call."""
     stream_web_view: StrictBool | None = None
-    """Whether the page can be watched."""
     block_ads: StrictBool | None = None
-    """Whether what serves advertisements and cookie pop-ups is refused."""
     profile: SessionProfile | None = None
-    """What the session begins with, and may leave for the next one."""
     location: AnyLocation | None = None
-    """Where the browser seems to be."""
 
 
 class CodeBody(Request, SenderFields):
     """The body of POST /v2/browser/{id}/execute."""
 
     code: Annotated[str, Field(min_length=1, max_length=_MAX_CODE)]
-    """What is run."""
     language: Literal["python", "node", "bash"] = "node"
-    """What it is written in."""
     timeout: Annotated[StrictInt, Field(ge=1, le=300)] = 30
     """Seconds."""
 
@@ -58,15 +49,11 @@ class InteractBody(Request, SenderFields):
     """The body of POST /v2/scrape/{id}/interact."""
 
     code: Annotated[str, Field(max_length=_MAX_CODE)] | None = None
-    """What is run."""
     prompt: Annotated[str, Field(max_length=_MAX_PROMPT)] | None = None
-    """What a model shall do on the page."""
     language: Literal["python", "node", "bash"] = "node"
-    """What the code is written in."""
     timeout: Annotated[StrictInt, Field(ge=1, le=300)] = 30
     """Seconds."""
     profile: SessionProfile | None = None
-    """What a session that this call opens begins with, and may leave for the next one."""
 
     @model_validator(mode="after")
     def _says_what(self) -> "InteractBody":
@@ -76,7 +63,7 @@ class InteractBody(Request, SenderFields):
 
 
 def read_session(body: Json, policy: RequestPolicy) -> SessionPlan:
-    """Return how a session is opened."""
+    """Return the plan of a session."""
     read = read_body(SessionBody, body, policy, version=2)
     usual = SessionPlan()
     return SessionPlan(

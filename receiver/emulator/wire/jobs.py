@@ -1,23 +1,76 @@
-"""From the bodies of crawls and batch scrapes to plans with every default of their version."""
+"""Crawls and batch scrapes: from the body to a plan with every default of its version."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 import re2
 from pydantic import AfterValidator, Field, StrictBool, StrictInt
 
+from receiver.emulator.contracts import WebhookTarget
 from receiver.emulator.failures import CallRefused
-from receiver.emulator.wire.issues import custom_issue, read_body, refusal
-from receiver.emulator.wire.plans import BatchPlan, CrawlPlan
-from receiver.emulator.wire.policy import RequestPolicy
+from receiver.emulator.fetching.scope import CrawlRules
+from receiver.emulator.scrapes import ScrapePlan
+from receiver.emulator.wire.bodies import DEFAULT_POLICY, RequestPolicy, custom_issue, read_body, refusal
 from receiver.emulator.wire.scrape import PageOptionsBody, PageOptionsBodyV1, SenderFields, plan_of
-from receiver.emulator.wire.urls import WebUrl, split_urls
-from receiver.emulator.wire.webhooks import WebhookBody, target_of
+from receiver.emulator.wire.urls import WebhookBody, WebUrl, split_urls, target_of
 from receiver.requests.base import Many
 from receiver.requests.jobs import BatchFields, CrawlFields, CrawlRequest
 from receiver.requests.webhooks import Operation
 
-# FOLDED: The bodies of crawls and batch scrapes, in both versions: the lenient face of the requests.
+Json = dict[str, Any]
+Version = Literal[1, 2]
+Path = Sequence[str | int]
+SitemapUse = Literal["include", "skip", "only"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PagesJobPlan:
+    """What the plans of crawls and batch scrapes share."""
+
+    version: Version = 2
+    max_concurrency: int | None = None
+    """The most pages at one time; None for no limit of its own."""
+    zero_data_retention: bool = False
+    webhook: WebhookTarget | None = None
+    scrape: ScrapePlan = field(default_factory=lambda: ScrapePlan(url=""))
+    """How each page is scraped, without its URL: `dataclasses.replace(plan.scrape, url=...)`."""
+    body: Json = field(default_factory=dict, repr=False)
+    """The JSON it was read from, for `/crawl/active`, and to be read again after a restart."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CrawlPlan(PagesJobPlan, CrawlRules):
+    """A crawl of a site, beginning at one URL. Its expressions compile. With a `delay`, `max_concurrency` is 1."""
+
+    url: str
+    """Absolute URL with a scheme, otherwise as it was written."""
+    limit: int = 10_000
+    prompt: str | None = None
+    """What to crawl, in plain words. The answer to the start then has the options that were made of it."""
+    max_discovery_depth: int | None = None
+    """The most links from `url` to a page; None for no limit."""
+    sitemap: SitemapUse = "include"
+    """`skip` is also version 1's ignoreSitemap."""
+    ignore_robots_txt: bool = False
+    robots_user_agent: str | None = None
+    """The agent whose rules in robots.txt count; None for the service's own."""
+    delay: float | None = None
+    """Seconds between two pages."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchPlan(PagesJobPlan):
+    """A scrape of a list of URLs."""
+
+    urls: tuple[str, ...]
+    """Absolute URLs, each with a scheme; at least one."""
+    invalid_urls: tuple[str, ...] | None = None
+    """What was left out, for the answer's `invalidURLs`; None when the answer has no such key."""
+    append_to_id: str | None = None
+    """UUID of the batch that gets these URLs; the answer is 404 if the team does not have it."""
+
+
 MAX_PATTERN = 2_000
 """Characters of an expression for paths."""
 _QUIET = re2.Options()
@@ -25,7 +78,7 @@ _QUIET.log_errors = False
 
 
 def _require_pattern(value: str) -> str:
-    """Refuse what RE2 does not know: it takes linear time, whatever the pattern."""
+    """Refuse what RE2 does not support: RE2 takes linear time for any pattern."""
     try:
         re2.compile(value, _QUIET)
     except re2.error as exc:
@@ -56,13 +109,11 @@ class CrawlBodyV1(CrawlFields, SenderFields):
     include_paths: PathPatterns | None = None
     exclude_paths: PathPatterns | None = None
     scrape_options: PageOptionsBodyV1 | None = None
-    """How each page is scraped."""
     max_depth: Annotated[StrictInt, Field(ge=0)] = 10
     """The most path segments below those of `url`."""
     ignore_sitemap: StrictBool = False
-    """Whether the sitemap is left out."""
     allow_backward_links: StrictBool = False
-    """The older name of `crawl_entire_domain`."""
+    """Version 1's name of `crawl_entire_domain`."""
 
 
 class BatchBody(PageOptionsBody, BatchFields):
@@ -81,14 +132,7 @@ class BatchBodyV1(PageOptionsBodyV1, BatchFields):
     zero_data_retention: StrictBool = False
 
 
-Json = dict[str, Any]
-Version = Literal[1, 2]
-Path = Sequence[str | int]
-
-_DEFAULT_POLICY = RequestPolicy()
-
-
-def read_crawl(body: Json, version: Version, policy: RequestPolicy = _DEFAULT_POLICY) -> CrawlPlan:
+def read_crawl(body: Json, version: Version, policy: RequestPolicy = DEFAULT_POLICY) -> CrawlPlan:
     """Return the plan of POST /v1/crawl or /v2/crawl. CallRefused is the service's 400, or 403."""
     model: type[CrawlBodyV1 | CrawlBody] = CrawlBodyV1 if version == 1 else CrawlBody
     read = read_body(model, body, policy, version=version)
@@ -98,7 +142,7 @@ def read_crawl(body: Json, version: Version, policy: RequestPolicy = _DEFAULT_PO
 def crawl_plan_of(
     read: CrawlBody | CrawlBodyV1, body: Json, policy: RequestPolicy, *, path: Path = (), origin: object = None
 ) -> CrawlPlan:
-    """Return the plan of a crawl that was read from `body`; `path` is where it stands in a larger one."""
+    """Return the plan of a crawl that was read from `body`; `path` is its place in a larger body."""
     version: Version = 1 if isinstance(read, CrawlBodyV1) else 2
     unkept = read.zero_data_retention is True
     options: PageOptionsBody | PageOptionsBodyV1 | None = read.scrape_options
@@ -134,7 +178,7 @@ def crawl_plan_of(
 
 
 def _of_version(read: CrawlBody | CrawlBodyV1) -> Json:
-    """Return the fields of a plan that only one version has, or whose name differs."""
+    """Return the fields of a plan that only one version has, or under another name."""
     if isinstance(read, CrawlBodyV1):
         return {
             "max_depth": read.max_depth,
@@ -149,7 +193,7 @@ def _of_version(read: CrawlBody | CrawlBodyV1) -> Json:
     }
 
 
-def read_batch(body: Json, version: Version, policy: RequestPolicy = _DEFAULT_POLICY) -> BatchPlan:
+def read_batch(body: Json, version: Version, policy: RequestPolicy = DEFAULT_POLICY) -> BatchPlan:
     """Return the plan of POST /v1/batch/scrape or /v2/batch/scrape. CallRefused is the service's 400, or 403."""
     model: type[BatchBodyV1 | BatchBody] = BatchBodyV1 if version == 1 else BatchBody
     read = read_body(model, body, policy, version=version)

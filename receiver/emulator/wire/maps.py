@@ -1,4 +1,4 @@
-"""From the body of a map to a plan with every default of its version."""
+"""Maps: from the body to a plan with every default of its version."""
 
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -6,16 +6,14 @@ from typing import Any, Literal
 from pydantic import JsonValue, StrictBool
 
 from receiver.emulator.scrapes import ScrapePlan
-from receiver.emulator.wire.issues import custom_issue, read_body, refusal
-from receiver.emulator.wire.plans import SitemapUse
-from receiver.emulator.wire.policy import RequestPolicy
+from receiver.emulator.wire.bodies import DEFAULT_POLICY, RequestPolicy, custom_issue, read_body, refusal
+from receiver.emulator.wire.jobs import SitemapUse
 from receiver.emulator.wire.scrape import LONGEST_TIMEOUT, AnyLocation, PageOptionsBody, SenderFields, plan_of
 from receiver.emulator.wire.urls import WebUrl
 from receiver.requests.map import MapFields, MapRequest
 
 Json = dict[str, Any]
 
-_DEFAULT_POLICY = RequestPolicy()
 _LIMIT = 5_000
 _TIMEOUT = 60_000
 
@@ -33,11 +31,9 @@ class MapBodyV1(MapFields, SenderFields):
     url: WebUrl
     location: AnyLocation | None = None
     ignore_sitemap: StrictBool = False
-    """Whether the sitemap is left out."""
     sitemap_only: StrictBool = False
-    """Whether nothing but the sitemap is used."""
     use_index: JsonValue = None
-    """Whether the service's own index is used. The emulator has none."""
+    """The emulator has no index."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,24 +43,23 @@ class MapPlan:
     url: str
     """Absolute URL with a scheme, otherwise as it was written."""
     search: str | None = None
-    """Words; URLs that resemble them come first."""
+    """Words; URLs similar to them come first."""
     sitemap: SitemapUse = "include"
-    """How sitemaps are used; version 1 says it in other words."""
+    """Version 1 has two flags for it."""
     include_subdomains: bool = True
-    """Whether all hosts of the registrable domain count."""
+    """All hosts of the registrable domain count."""
     ignore_query_parameters: bool = True
-    """Whether URLs are listed without their query."""
+    """URLs are listed without their query."""
     filter_by_path: bool = True
-    """Whether only URLs below the path of `url` count."""
+    """Only URLs below the path of `url` count."""
     limit: int = _LIMIT
-    """The most URLs."""
     timeout: int = _TIMEOUT
     """Milliseconds of real time for the whole map."""
     scrape: ScrapePlan = field(default_factory=lambda: ScrapePlan(url=""))
     """How the page at `url` is scraped for its links."""
 
 
-def read_map(body: Json, version: Literal[1, 2], policy: RequestPolicy = _DEFAULT_POLICY) -> MapPlan:
+def read_map(body: Json, version: Literal[1, 2], policy: RequestPolicy = DEFAULT_POLICY) -> MapPlan:
     """Return the plan of POST /v1/map or /v2/map. CallRefused is the service's 400, or 403."""
     model: type[MapBodyV1 | MapBody] = MapBodyV1 if version == 1 else MapBody
     read = read_body(model, body, policy, version=version)

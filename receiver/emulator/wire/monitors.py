@@ -1,40 +1,95 @@
-"""From the bodies that make and change monitors to plans with every default."""
+"""Monitors: from the bodies that make and change them to plans with every default."""
 
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, StringConstraints
 
 from receiver.core.cron import Cron
+from receiver.emulator.contracts import WebhookTarget
 from receiver.emulator.failures import CallRefused
 from receiver.emulator.scrapes import ScrapePlan
-from receiver.emulator.wire.issues import custom_issue, read_body, refusal
-from receiver.emulator.wire.jobs import CrawlBody, crawl_plan_of
-from receiver.emulator.wire.plans import (
-    CrawlPlan,
-    MonitorPlan,
-    PagesTarget,
-    PlannedTarget,
-    QueriesTarget,
-    SiteTarget,
-)
-from receiver.emulator.wire.policy import RequestPolicy
+from receiver.emulator.wire.bodies import DEFAULT_POLICY, RequestPolicy, custom_issue, read_body, refusal
+from receiver.emulator.wire.jobs import CrawlBody, CrawlPlan, crawl_plan_of
 from receiver.emulator.wire.scrape import PageOptionsBody, SenderFields, plan_of
-from receiver.emulator.wire.urls import WebUrl
-from receiver.emulator.wire.webhooks import WebhookBody, target_of
+from receiver.emulator.wire.urls import WebhookBody, WebUrl, target_of
 from receiver.requests.base import Many
 from receiver.requests.monitors import CrawlTarget, MonitorRequest, ScrapeTarget, SearchTarget
 from receiver.requests.schedules import Schedule, cron_of
 from receiver.requests.webhooks import Operation
 
-# FOLDED: The bodies that make and change monitors: the lenient face of the requests.
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PagesTarget:
+    """Pages that each check of a monitor scrapes. Targets have UUIDs."""
+
+    id: str
+    urls: tuple[str, ...]
+    scrape: ScrapePlan
+    """Without a URL. It has Markdown among its formats, and no cached page answers it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SiteTarget:
+    """A site that each check of a monitor crawls."""
+
+    id: str
+    crawl: CrawlPlan
+    """Its `scrape` has Markdown among its formats, and no cached page answers it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueriesTarget:
+    """Searches that each check of a monitor makes."""
+
+    id: str
+    queries: tuple[str, ...]
+    search_window: str | None = None
+    """`5m`, `15m`, `1h`, `6h`, `24h` or `7d`."""
+    max_results: int = 10
+    include_domains: tuple[str, ...] = ()
+    """Only hits of these hosts count; empty for all."""
+    exclude_domains: tuple[str, ...] = ()
+
+
+PlannedTarget = PagesTarget | SiteTarget | QueriesTarget
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MonitorPlan:
+    """A monitor: what it checks, when, and who is notified."""
+
+    name: str
+    cron: str
+    """Five fields; a schedule in words was translated."""
+    timezone: str = "UTC"
+    """An IANA name."""
+    targets: tuple[PlannedTarget, ...]
+    webhook: WebhookTarget | None = None
+    goal: str | None = None
+    """The changes that matter, in plain words."""
+    judge_enabled: bool = False
+    """By default true if there is a goal."""
+    retention_days: int = 30
+    notification: Mapping[str, Any] = field(default_factory=dict)
+    """Further recipients of news about checks. They are kept, and get nothing here."""
+    status: Literal["active", "paused"] = "active"
+    """Only a change can pause a monitor."""
+    body: Json = field(default_factory=dict, repr=False)
+    """The fields of its record as the answer shows them: name, schedule with cron and timezone, targets with ids,
+    webhook, goal, judgeEnabled, retentionDays, notification, status. `read_monitor_changes` applies changes to it.
+    """
+
+
 _MARKDOWN = "markdown"
 
 
 def _with_markdown(value: Any) -> Any:
-    """Add the format that pages are compared by, as the service does."""
+    """Add the format by which pages are compared, as the service does."""
     if not isinstance(value, dict) or not isinstance(value.get("formats"), list):
         return value
     formats = value["formats"]
@@ -63,7 +118,7 @@ TargetBody = Annotated[ScrapeTargetBody | CrawlTargetBody | SearchTarget, Field(
 
 
 class MonitorBody(MonitorRequest, SenderFields):
-    """The body of POST /v2/monitor, and a monitor's own record with the body of a PATCH laid over it."""
+    """The body of POST /v2/monitor."""
 
     targets: Annotated[Many[TargetBody], Field(min_length=1, max_length=50)]
     webhook: WebhookBody | None = None
@@ -71,17 +126,13 @@ class MonitorBody(MonitorRequest, SenderFields):
 
 
 class ChangedMonitorBody(MonitorBody):
-    """A monitor's own record with the body of a PATCH laid over it."""
+    """A monitor's own record with the changes of a PATCH."""
 
     status: Literal["active", "paused"] = "active"
-    """Whether checks run."""
 
 
-Json = dict[str, Any]
-
-_DEFAULT_POLICY = RequestPolicy()
 _REMOVABLE = frozenset({"goal", "webhook", "notification"})
-"""What a change removes by null: the service's JavaScript SDK types these three so."""
+"""Keys that null removes, by the types of the service's JavaScript SDK."""
 _RETENTION_DAYS, _MAX_RESULTS = 30, 10
 _NOT_CRAWL_OPTIONS = frozenset({"url", "webhook", "scrapeOptions"})
 """Keys of a crawl that a monitor's target has elsewhere."""
@@ -89,7 +140,7 @@ _YEAR, _DAY = 366, timedelta(days=1)
 
 
 def read_monitor(
-    body: Json, *, new_id: Callable[[], str], now: datetime, policy: RequestPolicy = _DEFAULT_POLICY
+    body: Json, *, new_id: Callable[[], str], now: datetime, policy: RequestPolicy = DEFAULT_POLICY
 ) -> MonitorPlan:
     """Return the plan of POST /v2/monitor. CallRefused is the service's 400, or 403.
 
@@ -106,12 +157,12 @@ def read_monitor_changes(
     new_id: Callable[[], str],
     now: datetime,
     nulls: Collection[str] = (),
-    policy: RequestPolicy = _DEFAULT_POLICY,
+    policy: RequestPolicy = DEFAULT_POLICY,
 ) -> MonitorPlan:
     """Return the plan of a monitor after PATCH /v2/monitor/{id}; `current` is the `body` of its plan before.
 
-    `nulls` are the keys that were null in the request: what may be null in a monitor is removed. Lists are replaced
-    whole.
+    `nulls` are the keys that were null in the request: the monitor loses those that it need not have. Lists are
+    replaced as a whole.
     """
     if not body and not nulls:
         raise CallRefused(400, "Update body cannot be empty", code="BAD_REQUEST")
@@ -191,7 +242,7 @@ def _crawl_of(
 
 
 def _uncached(plan: ScrapePlan) -> ScrapePlan:
-    """Return the plan for fresh pages: a check compares what a page is now."""
+    """Return the plan for fresh pages: a check compares the current page."""
     return replace(plan, max_age=0, min_age=None)
 
 

@@ -1,4 +1,4 @@
-"""From the bodies of extractions and agents to one plan: where to look, what for, and within which bounds."""
+"""Extractions and agents: from the body to one plan with sources, goal and limits."""
 
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal, Self
@@ -7,10 +7,10 @@ from urllib.parse import urlsplit, urlunsplit
 from pydantic import Field, JsonValue, StrictBool, model_validator
 
 from receiver.emulator.contracts import WebhookTarget
+from receiver.emulator.extraction.extractor import DEFAULT_PROMPT
 from receiver.emulator.failures import CallRefused
 from receiver.emulator.scrapes import ScrapePlan
-from receiver.emulator.wire.issues import custom_issue, read_body, refusal
-from receiver.emulator.wire.policy import RequestPolicy
+from receiver.emulator.wire.bodies import DEFAULT_POLICY, RequestPolicy, custom_issue, read_body, refusal
 from receiver.emulator.wire.scrape import (
     AnyLocation,
     PageOptionsBody,
@@ -19,13 +19,11 @@ from receiver.emulator.wire.scrape import (
     plan_of,
     require_schema,
 )
-from receiver.emulator.wire.urls import split_urls
-from receiver.emulator.wire.webhooks import WebhookBody, target_of
+from receiver.emulator.wire.urls import WebhookBody, split_urls, target_of
 from receiver.requests.base import Many
 from receiver.requests.jobs import AgentRequest, ExtractAgent, ExtractRequest
 from receiver.requests.webhooks import Operation
 
-# FOLDED: The bodies of extractions and agents: the lenient face of the requests.
 Schema = Annotated[dict[str, JsonValue] | None, Field(alias="schema")]
 
 
@@ -34,7 +32,7 @@ class ExtractingAgent(ExtractAgent, extra="allow"):
 
 
 class ExtractFields(ExtractRequest, SenderFields):
-    """What both versions have. URLs are checked one by one."""
+    """The fields of both versions. URLs are checked one by one."""
 
     urls: Annotated[Many[str], Field(max_length=10)] | None = None
     schema_: Schema = None
@@ -58,21 +56,19 @@ class ExtractBodyV1(ExtractFields):
     """The body of POST /v1/extract."""
 
     scrape_options: PageOptionsBodyV1 | None = None  # type: ignore[assignment]  # version 1 has its own
-    """How each page is scraped."""
     limit: JsonValue = None
-    """The most pages; ten URLs bound it here."""
+    """The most pages; here ten URLs are the limit."""
     ignore_sitemap: StrictBool | None = None
-    """Whether sitemaps are left out where a URL ends in `/*`."""
+    """For URLs that end in `/*`."""
     include_subdomains: StrictBool | None = None
-    """Whether subdomains count where a URL ends in `/*`."""
+    """For URLs that end in `/*`."""
     url_trace: JsonValue = None
-    """Whether the answer tells how pages were chosen. It never does here."""
+    """Without effect here: no answer says how pages were chosen."""
     timeout: JsonValue = None
     """Milliseconds for the whole job; each page has its own time-out here."""
     zero_data_retention: StrictBool | None = None
-    """Whether nothing of the pages is kept."""
     show_llm_usage: Annotated[JsonValue, Field(alias="showLLMUsage")] = None
-    """Whether the answer tells what a model used. It never does here."""
+    """Without effect here: no answer says what a model used."""
 
 
 class AgentBody(AgentRequest, SenderFields):
@@ -82,11 +78,11 @@ class AgentBody(AgentRequest, SenderFields):
     schema_: Schema = None
     webhook: WebhookBody | None = None
     effort: Literal["low", "medium", "high"] | None = None
-    """How hard a model thinks; the emulator's rules always do the same."""
+    """Of a model; the emulator's rules have no such choice."""
     mode: Literal["extract", "chat"] | None = None
     """Whether the result is data or a text; here it is data."""
     exchange: JsonValue = None
-    """Tools of others. The emulator has none."""
+    """Tools of other providers. The emulator has none."""
     location: AnyLocation | None = None
     """The place that all pages are requested from (the service's SDK 4.55 sends its country)."""
     zero_data_retention: StrictBool | None = None
@@ -97,59 +93,49 @@ Json = dict[str, Any]
 Version = Literal[1, 2]
 
 WILDCARD = "/*"
-"""The end of a URL that stands for all pages below it."""
+"""The end of a URL that means all pages below it."""
 MAX_PAGES = 20
 """The most pages of one extraction or agent."""
 MAX_CREDITS = 2_500
-"""The most credits of an agent that names no bound."""
-DEFAULT_PROMPT = "Extract the title, the description and the main values of the page."
-_DEFAULT_POLICY = RequestPolicy()
+"""The most credits of an agent without a limit of its own."""
 _MODEL = "spark-1-mini"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResearchPlan:
-    """Pages are found and scraped, and data is taken out of all of them together."""
+    """Pages are found and scraped, and one result is extracted from all of them."""
 
     kind: Literal["extract", "agent"]
     """The family of its events."""
     version: Version = 2
-    """The version of the API."""
     urls: tuple[str, ...] = ()
-    """Where it begins; one that ends in `/*` stands for the pages below it."""
+    """Where it begins; one that ends in `/*` means the pages below it."""
     invalid_urls: tuple[str, ...] | None = None
     """What was left out, for the answer's `invalidURLs`; None when the answer has no such key."""
     prompt: str | None = None
-    """What to find, in plain words."""
     schema: Json | None = None
-    """The form of the result."""
     system_prompt: str | None = None
-    """How a model should behave."""
     searches: bool = False
-    """Whether further pages may be searched for."""
+    """Further pages may be searched for."""
     follows_links: bool = False
-    """Whether links on the pages are followed, as long as something is missing."""
+    """Links on the pages are followed as long as something is missing."""
     external: bool = False
-    """Whether links to other sites count."""
     show_sources: bool = False
-    """Whether the result says where each value was found."""
+    """The result names the source of each value."""
     max_pages: int = MAX_PAGES
-    """The most pages that are scraped."""
     max_credits: int | None = None
-    """The most credits; None sets no bound of its own."""
+    """The most credits; None for no limit of its own."""
     model: str | None = None
-    """The model that was asked for; it changes nothing here."""
     thread_id: str | None = None
-    """UUID of the conversation that the job goes on with."""
+    """UUID of the conversation that the job continues."""
     webhook: WebhookTarget | None = None
-    """Where its events go."""
     scrape: ScrapePlan = field(default_factory=lambda: ScrapePlan(url=""))
     """How each page is scraped, without its URL. It has the formats json and markdown."""
     without_effect: tuple[str, ...] = ()
     """Wire names of options that change nothing here."""
 
 
-def read_extract(body: Json, version: Version, policy: RequestPolicy = _DEFAULT_POLICY) -> ResearchPlan:
+def read_extract(body: Json, version: Version, policy: RequestPolicy = DEFAULT_POLICY) -> ResearchPlan:
     """Return the plan of POST /v1/extract or /v2/extract. CallRefused is the service's 400, or 403."""
     model: type[ExtractBodyV1 | ExtractBody] = ExtractBodyV1 if version == 1 else ExtractBody
     read = read_body(model, body, policy, version=version)
@@ -183,7 +169,7 @@ def read_extract(body: Json, version: Version, policy: RequestPolicy = _DEFAULT_
     )
 
 
-def read_agent(body: Json, policy: RequestPolicy = _DEFAULT_POLICY) -> ResearchPlan:
+def read_agent(body: Json, policy: RequestPolicy = DEFAULT_POLICY) -> ResearchPlan:
     """Return the plan of POST /v2/agent. CallRefused is the service's 400, or 403."""
     read = read_body(AgentBody, body, policy)
     if read.schema_ is not None:
@@ -193,7 +179,7 @@ def read_agent(body: Json, policy: RequestPolicy = _DEFAULT_POLICY) -> ResearchP
     if strict and not urls:
         rule = "strictConstrainToURLs: it needs urls"
         raise refusal([custom_issue(rule, "strictConstrainToURLs")])
-    # Links to what is wanted often stand in menus and footers.
+    # Links to what is wanted are often in menus and footers.
     options = PageOptionsBody(
         only_main_content=False, threat_protection=read.threat_protection, location=read.location
     )
@@ -217,7 +203,7 @@ def read_agent(body: Json, policy: RequestPolicy = _DEFAULT_POLICY) -> ResearchP
 def _urls(
     texts: list[str], policy: RequestPolicy, version: Version, *, ignores: bool
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the URLs and what is none; CallRefused for the latter unless it is to be ignored."""
+    """Return the URLs and the invalid ones. Raises CallRefused for the latter unless they are to be ignored."""
     valid, reasons = split_urls(texts, policy)
     if reasons and not ignores:
         raise refusal([custom_issue(why, "urls", place) for place, why in reasons.items()], version=version)
@@ -225,7 +211,7 @@ def _urls(
 
 
 def _extracting(plan: ScrapePlan, schema: Json | None, prompt: str | None, system: str | None) -> ScrapePlan:
-    """Return how pages are scraped for a result: its formats are ours, whatever the options say."""
+    """Return the plan of the pages for a result; its formats are ours, whatever the options say."""
     if schema is None and prompt is None:
         prompt = DEFAULT_PROMPT
     wanted = {"schema": schema, "prompt": prompt, "systemPrompt": system}
@@ -235,11 +221,11 @@ def _extracting(plan: ScrapePlan, schema: Json | None, prompt: str | None, syste
 
 
 def is_wildcard(url: str) -> bool:
-    """Tell whether a URL stands for all pages below it."""
+    """Return whether a URL means all pages below it."""
     return urlsplit(url).path.endswith(WILDCARD)
 
 
 def wildcard_root(url: str) -> str:
-    """Return the URL that the pages are below for which a URL stands: `https://a.test/docs/` for `…/docs/*`."""
+    """Return the URL above the pages of a wildcard: `https://a.test/docs/` for `https://a.test/docs/*`."""
     parts = urlsplit(url)
     return urlunsplit((parts.scheme, parts.netloc, parts.path.removesuffix("*"), "", ""))

@@ -1,15 +1,20 @@
-"""From the body of a scrape, or the scrape options of a job, to a plan with every default of its version."""
+"""Scrapes of pages and files: from the body, or the scrape options of a job, to a plan with every default.
+
+The fields are those of `receiver.requests`. A body here has only wire names, and also accepts what official SDKs
+add, and what the service accepts although a sender should not send it.
+"""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 import jsonschema
-from pydantic import BaseModel, BeforeValidator, Field, JsonValue, StrictBool, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, JsonValue, StrictBool, StrictInt, model_validator
 
+from receiver.emulator.content.uploads import MAX_BYTES
 from receiver.emulator.failures import CallRefused
 from receiver.emulator.scrapes import ScrapePlan
-from receiver.emulator.wire.issues import custom_issue, read_body, refusal
-from receiver.emulator.wire.policy import RequestPolicy
+from receiver.emulator.wire.bodies import DEFAULT_POLICY, RequestPolicy, custom_issue, read_body, refusal
 from receiver.emulator.wire.urls import WebUrl
 from receiver.requests.base import Many, Request, Tagged
 from receiver.requests.formats import Format
@@ -17,35 +22,26 @@ from receiver.requests.options import JsonOptions, Location, Prompt, ThreatProte
 from receiver.requests.pages import ScrapeOptions, require_markdown
 from receiver.requests.scrape import ScrapeFormat, ScrapeOptionsV1
 
-# FOLDED: The bodies of scrapes, and the options that jobs have for their pages: the lenient face of the requests.
-# // The fields are those of `receiver.requests`. A body here has only wire names, also takes what official SDKs
-# send along, and takes what the service takes although a sender should not send it.
 _CHECK = "checkPromptInjection"
 _OLDER_PAGES = "pageMarkdown"
 
 
 class SenderFields(BaseModel):
-    """What SDKs put into every body. None of it changes what the emulator does."""
+    """What SDKs put into every body, without effect on the emulator."""
 
     origin: JsonValue = None
     """Name and version of the SDK."""
     integration: JsonValue = None
-    """Name of the program that uses the SDK."""
 
 
 class SdkOptions(SenderFields):
-    """Options of pages that only SDKs know. None of them changes what the emulator does."""
+    """Options of pages that only SDKs have, without effect on the emulator."""
 
     fast_mode: JsonValue = None
-    """Faster, with fewer transformations."""
     use_mock: JsonValue = None
-    """For the service's own tests."""
     check_prompt_injection: JsonValue = None
-    """Whether pages are searched for instructions to language models."""
     domain_tools: JsonValue = None
-    """Tools of a site for agents."""
     tool_detail: JsonValue = None
-    """How much is told of these tools."""
 
 
 def _with_upper_case_country(value: Any) -> Any:
@@ -63,7 +59,7 @@ def _without_details(value: Any) -> Any:
 
 
 def _with_its_older_place(value: Any) -> Any:
-    """Return options whose `checkPromptInjection` stands beside the formats, where SDKs also put it into json."""
+    """Return options with `checkPromptInjection` beside the formats; SDKs also put it into the format json."""
     formats = value.get("formats") if isinstance(value, dict) else None
     if not isinstance(formats, list):
         return value
@@ -75,7 +71,7 @@ def _with_its_older_place(value: Any) -> Any:
 
 
 def _with_pages(value: Any) -> Any:
-    """Return options whose parsers say `pages`. Its older name is taken too, as the JavaScript SDK says."""
+    """Return options whose parsers say `pages`, which the JavaScript SDK also sends under its older name."""
     parsers = value.get("parsers") if isinstance(value, dict) else None
     if not isinstance(parsers, list):
         return value
@@ -99,7 +95,7 @@ class PageOptionsBody(ScrapeOptions, SdkOptions):
     formats: Annotated[Many[Format], Field(max_length=100)] | None = None
     location: AnyLocation | None = None
     redact_pii: Annotated[StrictBool | None, Field(alias="redactPII"), BeforeValidator(_without_details)] = None
-    """Also an object that says what is redacted and how; here all is, in one way."""
+    """Also an object that says what is redacted and how; here everything is, in one way."""
 
     _has_one_check = model_validator(mode="before")(_with_its_older_place)
     _has_newer_names = model_validator(mode="before")(_with_pages)
@@ -110,60 +106,44 @@ class ScrapeBody(PageOptionsBody):
     """The body of POST /v2/scrape."""
 
     url: WebUrl
-    """The page."""
     zero_data_retention: StrictBool | None = None
-    """Whether nothing of the scrape is kept."""
 
 
 ScrapeFormatV1 = Literal[ScrapeFormat, "extract"]
 
 
 class PageAgent(Request):
-    """An agent that version 1 lets act on the page. It changes nothing here."""
+    """An agent that acts on the page in version 1. It has no effect here."""
 
     model: str | None = None
-    """Name of its model."""
     prompt: Prompt | None = None
-    """What it does."""
     session_id: str | None = None
-    """A session to go on with."""
     wait_before_closing_ms: JsonValue = None
     """Milliseconds that the session stays open."""
 
 
 class JsonOptionsBody(JsonOptions):
-    """What version 1 extracts. What only SDKs know changes nothing here."""
+    """What version 1 extracts. The fields of SDKs have no effect here."""
 
     mode: JsonValue = None
-    """Taken, and without effect here."""
     agent: PageAgent | None = None
-    """Taken, and without effect here."""
     check_prompt_injection: JsonValue = None
-    """Taken, and without effect here."""
 
 
 class PageOptionsBodyV1(ScrapeOptionsV1, SdkOptions):
-    """How version 1 scrapes the pages of a scrape or a job."""
+    """How version 1 scrapes the pages of a scrape or a job. Its plain JSON values have no effect here."""
 
     formats: Annotated[Many[ScrapeFormatV1], Field(max_length=100)] = ("markdown",)
-    """Names of formats."""
     json_options: JsonOptionsBody | None = None
     extract: JsonOptionsBody | None = None
-    """The older name of `json_options`, for the format `extract`."""
+    """As `json_options`, for the format `extract`."""
     agent: PageAgent | None = None
-    """Taken, and without effect here."""
     min_age: JsonValue = None
-    """Milliseconds; only older cached pages are answered."""
     lockdown: JsonValue = None
-    """Whether only cached pages are answered."""
     profile: JsonValue = None
-    """Taken, and without effect here."""
     parsers: JsonValue = None
-    """Names of parsers, or objects."""
     redact_pii: Annotated[JsonValue, Field(alias="redactPII")] = None
-    """Whether personal data are removed from texts."""
     audit_metadata: JsonValue = None
-    """Who asked; it is not kept."""
 
     @model_validator(mode="after")
     def _check_formats(self) -> "PageOptionsBodyV1":
@@ -183,49 +163,28 @@ class ScrapeBodyV1(PageOptionsBodyV1):
     """The body of POST /v1/scrape."""
 
     url: WebUrl
-    """The page."""
 
 
 Json = dict[str, Any]
 Version = Literal[1, 2]
 Path = Sequence[str | int]
 
-_DEFAULT_POLICY = RequestPolicy()
 _TWO_DAYS = 172_800_000
 _TIMEOUT, _TIMEOUT_OF_EXTRACTION, _TIMEOUT_OF_PROXY = 30_000, 60_000, 120_000
 LONGEST_TIMEOUT = 300_000
-"""Milliseconds that a page may take at most, whatever was asked for."""
+"""The most milliseconds of a page, whatever was asked for."""
 _LONGEST_AGE = 3_155_760_000_000
-"""Milliseconds of a century: an older copy cannot exist, and dates before year 1 cannot either."""
+"""Milliseconds of a century: no copy is older, and no date may be before year 1."""
 _PDF: tuple[Json, ...] = ({"type": "pdf"},)
 _SDK_ONLY = ("fast_mode", "use_mock", "check_prompt_injection", "domain_tools", "tool_detail", "agent")
 _SDK_ONLY_V1 = ("min_age", "lockdown", "profile", "parsers", "redact_pii", "audit_metadata")
 
 
-def read_scrape(body: Json, version: Version, policy: RequestPolicy = _DEFAULT_POLICY) -> ScrapePlan:
+def read_scrape(body: Json, version: Version, policy: RequestPolicy = DEFAULT_POLICY) -> ScrapePlan:
     """Return the plan of POST /v1/scrape or /v2/scrape. CallRefused is the service's 400, or 403."""
     model: type[ScrapeBodyV1 | ScrapeBody] = ScrapeBodyV1 if version == 1 else ScrapeBody
     read = read_body(model, body, policy, version=version)
     return plan_of(read, policy, url=read.url, origin=read.origin, unkept=read.zero_data_retention is True)
-
-
-def read_scrape_options(
-    body: Json,
-    version: Version,
-    policy: RequestPolicy = _DEFAULT_POLICY,
-    *,
-    path: Path = (),
-    origin: object = None,
-    unkept: bool = False,
-) -> ScrapePlan:
-    """Return the plan, without URL, of the scrape options in the body of a job; `path` is where they stand there.
-
-    `origin` and `unkept`, which is zeroDataRetention, are those of the job.
-    """
-    model: type[PageOptionsBodyV1 | PageOptionsBody] = PageOptionsBodyV1 if version == 1 else PageOptionsBody
-    read = read_body(model, body, policy, path=path, version=version)
-    unkept = unkept or (isinstance(read, PageOptionsBodyV1) and read.zero_data_retention)
-    return plan_of(read, policy, path=path, origin=read.origin or origin, unkept=unkept)
 
 
 def plan_of(
@@ -240,7 +199,9 @@ def plan_of(
     """Return the plan for options that were read. CallRefused is the 400 of rules about defaults, or 403."""
     version: Version = 1 if isinstance(options, PageOptionsBodyV1) else 2
     formats = tuple(_formats_v1(options) if isinstance(options, PageOptionsBodyV1) else _formats(options))
-    _check_schemas(formats, path, version)
+    for number, one in enumerate(formats):
+        if (schema := one.get("schema")) is not None:
+            require_schema(schema, *path, "formats", number, "schema", version=version)
     uses_headers = bool(options.actions or options.headers)
     timeout = options.timeout or _default_timeout(formats, options.proxy)
     wait_for = options.wait_for or 0
@@ -273,7 +234,7 @@ def plan_of(
 
 
 def _of_version(options: PageOptionsBody | PageOptionsBodyV1, *, uses_headers: bool) -> Json:
-    """Return the fields of a plan whose defaults differ by version, or that only one version has."""
+    """Return the fields of a plan that only one version has, or with another default."""
     if isinstance(options, PageOptionsBodyV1):
         return {
             "proxy": options.proxy or "basic",
@@ -323,14 +284,8 @@ def _as_object(option: object) -> Json:
     return option.wire() if isinstance(option, Tagged) else {"type": option}
 
 
-def _check_schemas(formats: Sequence[Json], path: Path, version: Version) -> None:
-    for number, format_ in enumerate(formats):
-        if (schema := format_.get("schema")) is not None:
-            require_schema(schema, *path, "formats", number, "schema", version=version)
-
-
 def require_schema(schema: Json, *path: str | int, version: Version = 2) -> None:
-    """Refuse with status 400 what is no JSON Schema."""
+    """Refuse with status 400 what is not a JSON Schema."""
     try:
         jsonschema.Draft202012Validator.check_schema(schema)
     except (jsonschema.SchemaError, RecursionError, ValueError) as exc:
@@ -340,7 +295,7 @@ def require_schema(schema: Json, *path: str | int, version: Version = 2) -> None
 
 
 def _default_timeout(formats: Sequence[Json], proxy: str | None) -> int:
-    """Return the time-out of version 2 when none was asked for; version 1 has its own in the document."""
+    """Return the default time-out of version 2; that of version 1 is in its model."""
     if proxy in ("stealth", "enhanced"):
         return _TIMEOUT_OF_PROXY
     slow = any(one["type"] in ("json", "deterministicJson", "changeTracking") for one in formats)
@@ -348,7 +303,7 @@ def _default_timeout(formats: Sequence[Json], proxy: str | None) -> int:
 
 
 def threat_protection(override: ThreatProtection | None, policy: RequestPolicy) -> Json | None:
-    """Return what the request says in place of the organisation; CallRefused 403 if it may not."""
+    """Return the request's policy, which overrides the organisation's. Raises CallRefused 403 if it may not."""
     if override is None:
         return None
     if policy.threat_protection == "off":
@@ -359,14 +314,14 @@ def threat_protection(override: ThreatProtection | None, policy: RequestPolicy) 
 
 
 def _diff_as_text(policy: RequestPolicy, version: Version, origin: object) -> bool:
-    """Tell whether `changeTracking.diff` is a text: SDKs need an object, the interface of version 1 says text."""
+    """Return whether `changeTracking.diff` is a text: SDKs need an object, the interface of version 1 says text."""
     if policy.diff == "auto":
         return version == 1 and not (isinstance(origin, str) and "-sdk" in origin)
     return policy.diff == "string"
 
 
 def _without_effect(options: PageOptionsBody | PageOptionsBodyV1) -> Iterator[str]:
-    """Yield the wire names of options that were set to something else than their default, and change nothing."""
+    """Yield the wire names of options that differ from their default and have no effect here."""
     if options.mobile:
         yield "mobile"
     if options.block_ads is False:
@@ -388,3 +343,62 @@ def _without_effect(options: PageOptionsBody | PageOptionsBodyV1) -> Iterator[st
     for name in names:
         if name in fields and getattr(options, name):
             yield str(fields[name].alias)
+
+
+_NOT_OF_A_FILE = ("rawBase64", "changeTracking", "screenshot", "branding", "audio", "video")
+"""Formats that a file cannot have."""
+
+
+class UploadRequestBody(Request, SenderFields):
+    """The body of POST /v2/parse/upload-url."""
+
+    filename: Annotated[str, Field(min_length=1, max_length=512)]
+    content_type: Annotated[str, Field(min_length=1, max_length=255)] | None = None
+    declared_size_bytes: Annotated[StrictInt, Field(ge=1, le=MAX_BYTES)] | None = None
+
+
+class ParseOptionsBody(PageOptionsBody):
+    """The part `options` of POST /v2/parse. SDKs put all options of a page into it."""
+
+    zero_data_retention: StrictBool | None = None
+
+
+def read_parse_options(body: Json, policy: RequestPolicy = DEFAULT_POLICY) -> ScrapePlan:
+    """Return the plan, without URL, for a file. CallRefused is the service's 400, or 403.
+
+    Options that only a page can have are refused with the code PARSE_UNSUPPORTED_OPTIONS. Those of the cache
+    have no effect, because a file is read each time.
+    """
+    read = read_body(ParseOptionsBody, body, policy)
+    if found := _unsupported(read):
+        text = f"Files cannot be read with these options: {', '.join(found)}"
+        raise CallRefused(400, text, code="PARSE_UNSUPPORTED_OPTIONS")
+    plan = plan_of(read, policy, origin=read.origin, unkept=read.zero_data_retention is True)
+    ignored = ("headers",) if plan.headers else ()
+    return replace(
+        plan,
+        headers={},
+        max_age=0,
+        min_age=None,
+        lockdown=False,
+        store_in_cache=False,
+        without_effect=(*plan.without_effect, *ignored),
+    )
+
+
+def read_upload_request(body: Json, policy: RequestPolicy = DEFAULT_POLICY) -> UploadRequestBody:
+    """Return what is known of a file before it arrives. CallRefused is the service's 400."""
+    return read_body(UploadRequestBody, body, policy)
+
+
+def _unsupported(options: ParseOptionsBody) -> list[str]:
+    """Return the wire names of options that a file cannot have."""
+    given = {
+        "actions": options.actions,
+        "waitFor": options.wait_for,
+        "location": options.location,
+        "mobile": options.mobile,
+        "proxy": options.proxy not in (None, "auto", "basic"),
+    }
+    formats = [f"formats: {name}" for name in dict.fromkeys(options.format_names) if name in _NOT_OF_A_FILE]
+    return [name for name, value in given.items() if value] + formats

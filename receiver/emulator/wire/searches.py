@@ -1,4 +1,4 @@
-"""From the body of a search to a plan with every default of its version."""
+"""Searches: from the body to a plan with every default of its version."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -7,8 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, JsonValue, StrictBool, StrictInt
 
 from receiver.emulator.scrapes import ScrapePlan
-from receiver.emulator.wire.issues import read_body
-from receiver.emulator.wire.policy import RequestPolicy
+from receiver.emulator.wire.bodies import DEFAULT_POLICY, RequestPolicy, read_body
 from receiver.emulator.wire.scrape import (
     LONGEST_TIMEOUT,
     PageOptionsBody,
@@ -27,7 +26,6 @@ Json = dict[str, Any]
 Source = Literal["web", "news", "images"]
 Category = Literal["github", "research", "pdf", "developer", "gov"]
 
-_DEFAULT_POLICY = RequestPolicy()
 _LIMIT, _LIMIT_V1 = 10, 5
 _TIMEOUT = 60_000
 
@@ -53,133 +51,103 @@ class SearchBody(SearchRequest, SdkOptions):
     categories: Many[Annotated[Category, BeforeValidator(_as_name)]] | None = None
     scrape_options: PageOptionsBody | None = None
     highlights: JsonValue = None
-    """Whether passages are shown for each hit; here each hit has one as its description."""
+    """Passages for each hit; here each hit has one as its description."""
     enterprise: Many[str] | None = None
-    """`zdr` keeps nothing of the search, `anon` hides who asks; nobody else is asked here."""
+    """`zdr` keeps nothing of the search; `anon` hides the sender, and has no effect here."""
 
 
 class SearchBodyV1(Request, SdkOptions):
     """The body of POST /v1/search."""
 
     query: Query
-    """What to search for."""
     limit: Annotated[StrictInt, Field(ge=1, le=100)] = _LIMIT_V1
-    """The most hits."""
     tbs: str | None = None
-    """How recent a hit has to be, in the words of the search engine."""
+    """The age of hits, in the terms of the search engine."""
     filter: str | None = None
-    """A filter of the search engine. It changes nothing here."""
+    """A filter of the search engine. It has no effect here, nor have language, country and location."""
     lang: str | None = None
-    """The language of the search engine. It changes nothing here."""
     country: str | None = None
-    """The country that the search comes from. It changes nothing here."""
     location: str | None = None
-    """The place that the search comes from. It changes nothing here."""
     timeout: Count | None = None
     """Milliseconds after which the search fails."""
     ignore_invalid_urls: Annotated[StrictBool, Field(alias="ignoreInvalidURLs")] = False
-    """Whether hits that cannot be scraped are left out."""
     threat_protection: ThreatProtection | None = None
-    """Checks of URLs, in place of those of the organisation."""
+    """Checks of URLs, instead of the organisation's."""
     scrape_options: PageOptionsBodyV1 | None = None
     """How each hit is scraped. Without `formats` in it, hits are not scraped."""
 
 
 class GovSearchBody(Request, SenderFields):
-    """The body of POST /v2/search/gov. The filters are those of the service's SDK 4.55."""
+    """The body of POST /v2/search/gov, with the filters of the service's SDK 4.55. Pages have no such labels."""
 
     query: Query
-    """What to search for."""
     k: Annotated[StrictInt, Field(ge=1, le=100)] = _LIMIT
-    """The most hits."""
     domain: Annotated[str, AfterValidator(require_host_name)] | None = None
-    """Only pages of this host."""
     jurisdiction: str | None = None
-    """`us`, or a state such as `us-ca`. Pages have no such label here."""
+    """`us`, or a state such as `us-ca`."""
     court: str | None = None
-    """The id of a court. Pages have no such label here."""
     court_type: str | None = None
-    """The kind of a court. Pages have no such label here."""
     cites: str | None = None
-    """A law or a case that pages cite. Pages have no such label here."""
 
 
 class DeveloperSearchBody(Request, SenderFields):
-    """The body of POST /v2/search/developer, whose names are those of the wire."""
+    """The body of POST /v2/search/developer: filters for pages and repositories, under their wire names."""
 
     model_config = ConfigDict(alias_generator=None)
 
     query: Query
-    """What to search for."""
     k: Annotated[StrictInt, Field(ge=1, le=100)] = _LIMIT
-    """The most hits."""
     passages: Annotated[StrictInt, Field(ge=1, le=5)] = 1
     """The most passages of a hit; here each has one."""
     types: Many[Literal["doc", "issue", "pull_request", "readme"]] | None = None
-    """Kinds of pages."""
     repos: Many[str] | None = None
-    """Only what is about these repositories."""
     sources: Many[str] | None = None
-    """Only what is from these sources."""
     language: str | None = None
-    """The programming language of repositories."""
     topic: Many[str] | None = None
-    """The topics of repositories."""
     license: str | None = None
-    """The licence of repositories."""
     min_stars: Count | None = None
-    """How liked repositories are at least."""
     max_stars: Count | None = None
-    """How liked repositories are at most."""
     archived: StrictBool | None = None
-    """Whether repositories are archived."""
     fork: StrictBool | None = None
-    """Whether repositories are forks."""
     skills: Literal["only"] | None = None
     """Only instructions for agents."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchPlan:
-    """A search."""
+    """A search with its sources, filters and scrapes."""
 
     query: str
-    """What is searched for, with its operators."""
     version: Literal[1, 2] = 2
-    """The version of the API."""
     limit: int = _LIMIT
     """The most hits of each source."""
     sources: tuple[Source, ...] = ("web",)
-    """What is searched, each once."""
     categories: tuple[Category, ...] = ()
-    """Kinds of sites or files; without any, all."""
+    """Kinds of sites or files; empty for all."""
     include_domains: tuple[str, ...] = ()
-    """Only pages of these hosts; without any, of all."""
+    """Only pages of these hosts; empty for all."""
     exclude_domains: tuple[str, ...] = ()
-    """No pages of these hosts."""
     tbs: str = ""
-    """How recent hits have to be, and their order, in the words of the search engine."""
+    """The age and the order of hits, in the terms of the search engine."""
     timeout: int = _TIMEOUT
     """Milliseconds of real time for the search itself, and for the scrapes of its hits."""
     ignore_invalid_urls: bool = False
-    """Whether hits that cannot be scraped are left out."""
     threat_protection: Json | None = None
     """The policy of the request, with wire names."""
     scrape: ScrapePlan | None = None
     """How each hit is scraped, without its URL; None if hits are not scraped."""
     is_kept: bool = True
-    """Whether the documents of hits are kept."""
     without_effect: tuple[str, ...] = ()
-    """Wire names of options that the caller set and that change nothing here."""
+    """Wire names of options that the caller set and that have no effect here."""
 
 
-def read_search(body: Json, version: Literal[1, 2], policy: RequestPolicy = _DEFAULT_POLICY) -> SearchPlan:
+def read_search(body: Json, version: Literal[1, 2], policy: RequestPolicy = DEFAULT_POLICY) -> SearchPlan:
     """Return the plan of POST /v1/search or /v2/search. CallRefused is the service's 400, or 403."""
     return _plan_v1(body, policy) if version == 1 else _plan_v2(body, policy)
 
 
-def read_gov_search(body: Json, policy: RequestPolicy = _DEFAULT_POLICY) -> tuple[SearchPlan, list[str]]:
-    """Return the plan of POST /v2/search/gov, and the names of filters that change nothing here."""
+def read_gov_search(body: Json, policy: RequestPolicy = DEFAULT_POLICY) -> tuple[SearchPlan, list[str]]:
+    """Return the plan of POST /v2/search/gov, and the names of filters without effect here."""
     read = read_body(GovSearchBody, body, policy)
     domains = () if read.domain is None else (read.domain,)
     plan = SearchPlan(query=read.query, limit=read.k, categories=("gov",), include_domains=domains)
@@ -192,8 +160,8 @@ def read_gov_search(body: Json, policy: RequestPolicy = _DEFAULT_POLICY) -> tupl
     return plan, [name for name, value in labels.items() if value is not None]
 
 
-def read_developer_search(body: Json, policy: RequestPolicy = _DEFAULT_POLICY) -> tuple[SearchPlan, list[str]]:
-    """Return the plan of POST /v2/search/developer, and the names of filters that change nothing here."""
+def read_developer_search(body: Json, policy: RequestPolicy = DEFAULT_POLICY) -> tuple[SearchPlan, list[str]]:
+    """Return the plan of POST /v2/search/developer, and the names of filters without effect here."""
     read = read_body(DeveloperSearchBody, body, policy)
     without_effect = read.model_fields_set - {"query", "k", "passages", *SenderFields.model_fields}
     return SearchPlan(query=read.query, limit=read.k, categories=("developer",)), sorted(without_effect)
@@ -257,7 +225,7 @@ def _scrape_plan(
 
 
 def _without_effect(read: SearchBody | SearchBodyV1) -> Iterator[str]:
-    """Yield the wire names of options that change nothing here. SDKs always send the language and the country."""
+    """Yield the wire names of options without effect here. SDKs always send the language and the country."""
     if read.location and read.location.casefold() not in ("us", "united states"):
         yield "location"
     if (read.country or "us").casefold() != "us":

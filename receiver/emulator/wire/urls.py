@@ -1,22 +1,23 @@
-"""The URLs of requests: a scheme is added if there is none, and the host has to be a public name or an address."""
+"""The URLs in requests, of pages and of webhooks. The host has to be a public name or an address."""
 
 import ipaddress
 import re
-from typing import Annotated
+from typing import Annotated, Self
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, TypeAdapter, ValidationError, ValidationInfo
+from pydantic import AfterValidator, BeforeValidator, TypeAdapter, ValidationError, ValidationInfo, model_validator
 
-from receiver.emulator.wire.policy import RequestPolicy
+from receiver.emulator.contracts import WebhookTarget
+from receiver.emulator.wire.bodies import DEFAULT_POLICY, RequestPolicy, custom_issue, refusal
 from receiver.requests.base import WebAddress
+from receiver.requests.webhooks import Operation, WebhookConfig, to_event_type
 
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*):(?!\d)", re.IGNORECASE)
-"""What stands before a colon, unless a port follows."""
+"""What is before a colon, unless a port follows."""
 _NAME = re.compile(r"\.[^.\d][^.]*\.?$")
-"""The end of a host name with a top-level domain, which is no number."""
+"""The end of a host name with a top-level domain, which is not a number."""
 _NEVER_IN_HOSTS = re.compile(r"[\x00-\x20\x7f#/:<>?@\[\\\]^|%]")
-"""What a name cannot have: the forbidden domain code points of the URL standard, section 3.2."""
-_DEFAULT = RequestPolicy()
+"""The forbidden domain code points of the URL standard, section 3.2."""
 
 
 def _with_scheme(value: object) -> object:
@@ -32,7 +33,7 @@ def _with_scheme(value: object) -> object:
 
 
 def _require_host(value: str, info: ValidationInfo) -> str:
-    policy = info.context if isinstance(info.context, RequestPolicy) else _DEFAULT
+    policy = info.context if isinstance(info.context, RequestPolicy) else DEFAULT_POLICY
     host = (urlsplit(value).hostname or "").lower()
     known = policy.plain_hosts is None or host in policy.plain_hosts
     is_name = known or host.endswith(".localhost") or _NAME.search(host)
@@ -50,13 +51,13 @@ def _is_address(host: str) -> bool:
 
 
 WebUrl = Annotated[WebAddress, BeforeValidator(_with_scheme), AfterValidator(_require_host)]
-"""The URL of a page: with `http://` before it where it came without scheme, otherwise as it was written."""
+"""The URL of a page as it was written; without a scheme it gets `http://`."""
 
 _URL: TypeAdapter[str] = TypeAdapter(WebUrl)
 
 
 def split_urls(texts: list[str], policy: RequestPolicy) -> tuple[list[str], dict[int, str]]:
-    """Return the URLs that are valid, in order, and the reason for each one that is not, by its place."""
+    """Return the valid URLs in order, and the reason for each other one by its place."""
     valid: list[str] = []
     reasons: dict[int, str] = {}
     for place, text in enumerate(texts):
@@ -65,3 +66,34 @@ def split_urls(texts: list[str], policy: RequestPolicy) -> tuple[list[str], dict
         except ValidationError as exc:
             reasons[place] = str(exc.errors(include_url=False)[0]["msg"]).removeprefix("Value error, ")
     return valid, reasons
+
+
+_SIGNATURE_HEADER = "x-firecrawl-signature"
+
+
+class WebhookBody(WebhookConfig):
+    """A webhook, or its URL alone. Unlike in a request that is sent, plain http is allowed everywhere."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        parts = urlsplit(self.url)
+        if parts.username is not None or parts.password is not None:
+            raise ValueError("url: it must not contain a user and password; use a header of your own")
+        if any(name.lower() == _SIGNATURE_HEADER for name in self.headers):
+            raise ValueError("headers: X-Firecrawl-Signature is the service's own")
+        return self
+
+
+def target_of(webhook: WebhookConfig | None, operation: Operation) -> WebhookTarget | None:
+    """Return the target of events, which may have their short or their full names.
+
+    Raises CallRefused with status 400 for an event that the operation does not have.
+    """
+    if webhook is None:
+        return None
+    for number, name in enumerate(webhook.events):
+        try:
+            to_event_type(name, operation)
+        except ValueError as exc:
+            raise refusal([custom_issue(str(exc), "webhook", "events", number)]) from None
+    return WebhookTarget(webhook.url, dict(webhook.headers), dict(webhook.metadata), tuple(webhook.events))

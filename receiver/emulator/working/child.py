@@ -1,7 +1,7 @@
 """A process that works: `python -m …working.child`, requests on standard input, answers on standard output.
 
-A request is a function with its arguments. An answer is JSON: a process that a page has taken over can say what it
-likes, but it can make the emulator run nothing.
+A request is a function with its arguments. An answer is JSON: a process that a page has taken over can answer
+anything, but cannot make the emulator run anything.
 """
 
 import contextlib
@@ -21,12 +21,14 @@ except ImportError:  # pragma: no cover - Windows cannot limit it
 
 _MEMORY = 3 << 30
 _CPU_SECONDS = 300
-"""For each request, also if the emulator was killed meanwhile: no scrape lasts longer."""
+"""For each request, even if the emulator was killed: no scrape lasts longer."""
 
 
 def main() -> int:
-    """Answer requests until there are no more."""
-    _limit_memory()
+    """Limit the memory, and answer requests until there are no more."""
+    with contextlib.suppress(ValueError, OSError):
+        if resource is not None:
+            resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
     serve(sys.stdin.buffer, sys.stdout.buffer)
     return 0
 
@@ -45,12 +47,6 @@ def _answer(function: Callable[..., Any], arguments: tuple[Any, ...]) -> dict[st
         return {"value": function(*arguments)}
     except ScrapeFailed as failed:
         return {"code": failed.code, "text": str(failed)}
-
-
-def _limit_memory() -> None:
-    with contextlib.suppress(ValueError, OSError):
-        if resource is not None:
-            resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
 
 
 def _limit_time() -> None:

@@ -1,7 +1,7 @@
-"""Runs functions beside the event loop: small work in threads, all other in processes that can be ended.
+"""Runs functions beside the event loop: small work in threads, all other work in processes that can be ended.
 
-Parsers, regular expressions and comparisons hold the lock of the interpreter while they work, and no thread can be
-stopped. A page that takes hours would stop the whole emulator; so it costs no more than its own time.
+Parsers, regular expressions and comparisons hold the lock of the interpreter, and no thread can be stopped: a page
+that takes hours would stop the whole emulator. In a process it costs its own time only.
 """
 
 import asyncio
@@ -14,19 +14,20 @@ from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Any, Protocol, Self
 
+from typing_extensions import override
+
 from receiver.emulator.failures import ScrapeFailed
 from receiver.errors import ReceiverError
 
-# FOLDED: What a working process answers: JSON, and long texts of it apart, so that nothing takes long at one time.
 LONG = 100_000
-"""Characters of a text that stands apart."""
+"""Characters of a text that follows the JSON of an answer, where reading it takes less time at once."""
 PREFIX = 8
-"""Bytes that tell the length of a piece."""
+"""Bytes of the length of a piece."""
 _CODEC = ("utf-8", "surrogatepass")
 
 
 def pack_answer(answer: dict[str, Any]) -> list[bytes]:
-    """Return the pieces of an answer: its JSON, then the texts that stand apart. Each has its length before it."""
+    """Return the pieces of an answer, each after its length: its JSON, then its long texts."""
     value = answer.get("value")
     texts: list[bytes] = []
     names: list[str] = []
@@ -38,21 +39,11 @@ def pack_answer(answer: dict[str, Any]) -> list[bytes]:
     return [part for piece in (head, *texts) for part in (len(piece).to_bytes(PREFIX), piece)]
 
 
-def names_apart(head: dict[str, Any]) -> list[str]:
-    """Return the names of the texts that follow the JSON of an answer."""
-    return list(map(str, head.get("apart", ())))
-
-
-def unpack_text(piece: bytes) -> str:
-    """Return a text that stood apart."""
-    return piece.decode(*_CODEC)
-
-
 CHILD = "receiver.emulator.working.child"
 SMALL = 20_000
-"""Work on so many bytes is done in a thread: it cannot take long."""
+"""Bytes of work that a thread does, since it cannot take long."""
 LARGE = 2_000_000
-"""A process that has worked on so many bytes is not kept: it would keep the memory."""
+"""Bytes of work after which a process ends, since it would keep the memory."""
 LONGEST_SECONDS = 300.0
 """Real seconds after which a process is ended in any case."""
 _THREADS = 8
@@ -60,31 +51,31 @@ _PIPE_BYTES = 1 << 20
 
 
 class WorkLost(ReceiverError):
-    """The work took too much time or memory, so its process has ended."""
+    """The work took too much time or memory, and its process was ended."""
 
 
 class HeavyWork(Protocol):
     """Runs functions beside the event loop."""
 
     async def run(self, function: Callable[..., Any], *arguments: Any, size: int) -> Any:
-        """Return what a function returns for these arguments, which is JSON. `size` is the bytes it works on.
+        """Return the result of a function of a module, which is JSON. `size` is the bytes that it works on.
 
-        The function stands in a module. ScrapeFailed is what it raised; WorkLost says that it took too much.
+        Raises the function's ScrapeFailed, and WorkLost for one that takes too much.
         """
 
 
-class InThreads:
-    """Work without processes, for pages that nobody has to fear."""
+class InThreads(HeavyWork):
+    """Work without processes, for pages without danger."""
 
+    @override
     async def run(self, function: Callable[..., Any], *arguments: Any, size: int) -> Any:
-        """Return what a function returns for these arguments."""
         return await asyncio.to_thread(function, *arguments)
 
 
-class WorkProcesses:
-    """As many processes as there are processors. They start when they are needed, and end with the block.
+class WorkProcesses(HeavyWork):
+    """As many processes as processors, which start when they are needed, and end with the block.
 
-    Work that is cancelled ends its process; a thread goes on to its end, which is near.
+    Cancelled work ends its process; a thread continues to its end, which is near.
     """
 
     def __init__(self, processes: int | None = None, *, child: str = CHILD) -> None:
@@ -92,7 +83,7 @@ class WorkProcesses:
         self._turns = asyncio.Semaphore(processes or os.cpu_count() or 1)
         self._idle: list[_WorkProcess] = []
         self._child = child
-        # Threads of its own: what takes long elsewhere must not stop it.
+        # Threads of its own, which slow work elsewhere cannot take.
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="emulator-work")
 
     async def __aenter__(self) -> Self:
@@ -105,8 +96,8 @@ class WorkProcesses:
         for process in self._idle:
             await process.end()
 
+    @override
     async def run(self, function: Callable[..., Any], *arguments: Any, size: int) -> Any:
-        """Return what a function returns for these arguments, which is JSON. `size` is the bytes it works on."""
         if size <= SMALL:
             return await asyncio.get_running_loop().run_in_executor(self._threads, function, *arguments)
         answer = await self._in_process(pickle.dumps((function, arguments)), is_kept=size < LARGE)
@@ -151,15 +142,15 @@ class _WorkProcess:
         return cls(process)
 
     async def ask(self, request: bytes) -> dict[str, Any]:
-        """Return the answer to a request; IncompleteReadError or ConnectionError if the process ended."""
+        """Return the answer to a request. Raises IncompleteReadError or ConnectionError if the process ended."""
         into = self._process.stdin
         assert into is not None  # noqa: S101 - for mypy: it is a pipe
         into.writelines((len(request).to_bytes(PREFIX), request))
         await into.drain()
         head: dict[str, Any] = json.loads(await self._piece())
-        for name in names_apart(head):
+        for name in head.get("apart", ()):
             piece = await self._piece()
-            head["value"][name] = unpack_text(piece)
+            head["value"][str(name)] = piece.decode(*_CODEC)
         return head
 
     async def _piece(self) -> bytes:

@@ -6,9 +6,8 @@ from io import BytesIO
 import pytest
 
 from receiver.emulator.content.kinds import ContentKind, kind_of
-from receiver.emulator.content.page import read_file
 from receiver.emulator.failures import ScrapeFailed
-from tests.emulator.content.pages import plan, read
+from tests.emulator.content.pages import plan, read, read_file
 
 OFFICE = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 

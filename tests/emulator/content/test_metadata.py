@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from receiver.emulator.content.page import _NAMED
+from receiver.emulator.content.metadata import _NAMED
 from tests.emulator.content.pages import read
 
 

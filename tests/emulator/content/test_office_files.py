@@ -5,10 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from receiver.emulator.content.documents.child import answer_to
-from receiver.emulator.content.page import read_file
 from receiver.emulator.failures import ScrapeFailed
 from tests.emulator.content import files, office
-from tests.emulator.content.pages import plan
+from tests.emulator.content.pages import plan, read_file
 
 TABLE = "| Name | Price |\n| --- | --- |\n| Lamp | 5 |"
 RTF = rb"""{\rtf1\ansi\ansicpg1252\uc1{\fonttbl{\f0 Times;}{\f1\fcharset204 Arial;}}{\colortbl;\red1;}

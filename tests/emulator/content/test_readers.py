@@ -8,13 +8,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from receiver.emulator.content.page import read_page
-from receiver.emulator.content.readers import PageReaders
+from receiver.emulator.content.page import PageReaders
 from receiver.emulator.failures import ScrapeFailed
 from receiver.emulator.scrapes import FetchedPage
 from receiver.emulator.working.processes import WorkProcesses
 from tests.doubles import soon, turns
-from tests.emulator.content.pages import URL, plan
+from tests.emulator.content.pages import URL, plan, read_page
 
 FORMATS = ("markdown", "html", "rawHtml", "links", "images")
 LONG = "<title>A</title><h1>Ä \ud83d\ude00</h1>" + "<p>Text with <a href=/a>a link</a><img src=b.png></p>" * 1000

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from receiver.emulator.content.page import read_page
 from receiver.emulator.extraction.extractor import Extractor
 from receiver.emulator.scrapes import FetchedPage, Json, ScrapePlan
 from receiver.emulator.scraping.document import extract
+from tests.emulator.content.pages import read_page
 from tests.emulator.extraction.made import PAGES
 from tests.emulator.extraction.made.forms import URL, MadePage
 from tests.emulator.extraction.made.unseen import UNSEEN

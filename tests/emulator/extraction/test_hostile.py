@@ -6,12 +6,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from receiver.emulator.extraction.evidence import MAX_ITEMS, MicrodataReader, json_ld_items
-from receiver.emulator.extraction.extractor import extract_by_rules
+from receiver.emulator.extraction.evidence import ExtractionSource
+from receiver.emulator.extraction.extractor import Wish, extract_by_rules
+from receiver.emulator.extraction.marks import MAX_ITEMS, MicrodataReader, json_ld_items
 from receiver.emulator.extraction.reading import MAX_LINES, BlockReader, parse_page, walk
-from receiver.emulator.extraction.rules import schema_errors
-from receiver.emulator.extraction.schemas import MAX_STEPS, SchemaReader, SchemaTooLarge
-from receiver.emulator.extraction.source import ExtractionSource, Wish
+from receiver.emulator.extraction.schemas import MAX_STEPS, SchemaReader, SchemaTooLarge, schema_errors
 
 Json = dict[str, Any]
 URL = "https://shop.example/"

@@ -7,9 +7,9 @@ from typing import Any
 import httpx
 import pytest
 
-from receiver.emulator.extraction.extractor import Extractor
+from receiver.emulator.extraction.evidence import ExtractionSource
+from receiver.emulator.extraction.extractor import Extraction, Extractor, Wish
 from receiver.emulator.extraction.model import MAX_ANSWER, LanguageModel, ModelFailed
-from receiver.emulator.extraction.source import Extraction, ExtractionSource, Wish
 from tests.emulator.pages import model_that, said
 
 SCHEMA = {"type": "object", "properties": {"name": {"type": "string"}, "price": {"type": "number"}}}
@@ -64,16 +64,16 @@ def unreachable(request: httpx.Request) -> httpx.Response:
     [
         (lambda request: httpx.Response(500), "answered 500"),
         (lambda request: httpx.Response(307, headers={"location": "http://other.test"}), "answered 307"),
-        (lambda request: httpx.Response(200, content=b"{"), "no chat completion"),
-        (lambda request: httpx.Response(200, content=b"[" * 100_000), "no chat completion"),
-        (lambda request: httpx.Response(200, json={"choices": []}), "no chat completion"),
-        (lambda request: httpx.Response(200, json={"choices": [{"message": "x"}]}), "no chat completion"),
+        (lambda request: httpx.Response(200, content=b"{"), "not a chat completion"),
+        (lambda request: httpx.Response(200, content=b"[" * 100_000), "not a chat completion"),
+        (lambda request: httpx.Response(200, json={"choices": []}), "not a chat completion"),
+        (lambda request: httpx.Response(200, json={"choices": [{"message": "x"}]}), "not a chat completion"),
         (lambda request: httpx.Response(200, content=b" " * (MAX_ANSWER + 1)), "too long"),
         (lambda request: said(None), "empty"),
         (lambda request: said("", refusal="I cannot do that"), "refused: I cannot do that"),
-        (lambda request: said("Sure! The name is Bike."), "no JSON"),
-        (lambda request: said('{"name": NaN}'), "no JSON"),
-        (lambda request: said("[" * 100_000), "no JSON"),
+        (lambda request: said("Sure! The name is Bike."), "not JSON"),
+        (lambda request: said('{"name": NaN}'), "not JSON"),
+        (lambda request: said("[" * 100_000), "not JSON"),
         (unreachable, "cannot be reached: ConnectError"),
     ],
 )

@@ -16,9 +16,8 @@ import pytest
 from receiver.core.clock import VirtualClock
 from receiver.emulator.failures import ScrapeFailed
 from receiver.emulator.fetching import exchange
-from receiver.emulator.fetching.fetcher import MAX_REDIRECTS, Fetcher
-from receiver.emulator.fetching.network import Resolve
-from receiver.emulator.fetching.zones import NetworkZone
+from receiver.emulator.fetching.fetcher import MAX_REDIRECTS, Fetcher, accept_language
+from receiver.emulator.fetching.network import NetworkZone, Resolve
 from receiver.emulator.options import EmulatorOptions
 from receiver.emulator.scrapes import FetchedPage, ScrapePlan
 from tests.emulator.fetching.raw_server import RawServer, answer
@@ -537,3 +536,18 @@ async def test_a_bad_certificate_is_a_tls_error(tls_port: int) -> None:
 
 async def test_a_bad_certificate_passes_if_it_is_not_checked(tls_port: int) -> None:
     assert (await fetched(f"https://127.0.0.1:{tls_port}/", skip_tls_verification=True)).body == b"page"
+
+
+@pytest.mark.parametrize(
+    ("country", "languages", "header"),
+    [
+        ("US", (), "en-US,en;q=0.9"),
+        ("at", (), "de-AT,de;q=0.9"),
+        ("AQ", (), ""),
+        ("US", ("fr-CA", "fr", "*"), "fr-CA,fr;q=0.9,*;q=0.8"),
+        ("US", ("no language", "de\r\nX: 1", "it"), "it"),
+        ("US", tuple("abcdefghijkl"), "a,b;q=0.9,c;q=0.8,d;q=0.7,e;q=0.6,f;q=0.5,g;q=0.4,h;q=0.3,i;q=0.2,j;q=0.1"),
+    ],
+)
+def test_languages_come_before_that_of_the_country(country: str, languages: tuple[str, ...], header: str) -> None:
+    assert accept_language(country, languages) == header

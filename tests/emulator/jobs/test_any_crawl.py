@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from receiver.core.clock import VirtualClock
 from receiver.emulator.contracts import WebhookTarget
 from receiver.emulator.jobs.records import EmulatedJobState
-from receiver.emulator.wire.plans import CrawlPlan
+from receiver.emulator.wire.jobs import CrawlPlan
 from tests.doubles import turns
 from tests.emulator.world import HOOK, SITE, TEAM, MadePage, open_world
 

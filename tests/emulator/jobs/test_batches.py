@@ -12,7 +12,7 @@ from receiver.emulator.jobs.records import (
     plan_to_json,
 )
 from receiver.emulator.scrapes import ScrapePlan
-from receiver.emulator.wire.plans import BatchPlan, CrawlPlan
+from receiver.emulator.wire.jobs import BatchPlan, CrawlPlan
 from tests.doubles import eventually
 from tests.emulator.world import HOOK, SITE, TEAM, MadePage, open_world
 

@@ -9,11 +9,11 @@ import pytest
 from receiver.core.clock import VirtualClock
 from receiver.emulator.failures import ScrapeFailed
 from receiver.emulator.fetching.fetcher import Fetcher
-from receiver.emulator.fetching.zones import NetworkZone
+from receiver.emulator.fetching.network import NetworkZone
 from receiver.emulator.jobs.sites import SiteRules, site_opener
 from receiver.emulator.options import EmulatorOptions
 from receiver.emulator.scrapes import ScrapePlan
-from receiver.emulator.wire.plans import CrawlPlan
+from receiver.emulator.wire.jobs import CrawlPlan
 
 HOME = "https://home.test"
 THERE = "https://there.test"

@@ -7,7 +7,7 @@ import pytest
 
 from receiver.emulator.contracts import WebhookTarget
 from receiver.emulator.jobs.records import EmulatedJobState, JobEnded, JobExpired, JobNotFound
-from receiver.emulator.wire.plans import BatchPlan, CrawlPlan
+from receiver.emulator.wire.jobs import BatchPlan, CrawlPlan
 from tests.doubles import event_of, eventually
 from tests.emulator.world import HOOK, SITE, TEAM, MadePage, MadeRules, open_world, site
 

@@ -11,7 +11,7 @@ from firecrawl.v1.client import AsyncV1CrawlWatcher, AsyncV1FirecrawlApp
 from receiver.emulator.account.keys import ApiKeys
 from receiver.emulator.admin.faults import InjectedFaults, JobFault
 from receiver.emulator.jobs.records import EmulatedJobState
-from receiver.emulator.wire.plans import BatchPlan, CrawlPlan
+from receiver.emulator.wire.jobs import BatchPlan, CrawlPlan
 from receiver.events import parse_event
 from tests.doubles import event_of, eventually, soon
 from tests.emulator.jobs.test_sockets import KEY, served

@@ -13,7 +13,7 @@ import pytest
 
 from receiver.emulator.failures import ScrapeFailed
 from receiver.emulator.monitors.site_crawls import QuietCrawler
-from receiver.emulator.wire.plans import CrawlPlan
+from receiver.emulator.wire.jobs import CrawlPlan
 from tests.doubles import soon, turns
 from tests.emulator.world import SITE, TEAM, MadePage, MadeRules, World, open_world, site
 

@@ -18,7 +18,7 @@ from receiver.emulator.account.keys import ApiKeys
 from receiver.emulator.api.calls import CallRefused
 from receiver.emulator.api.sockets import JobSockets
 from receiver.emulator.json_text import to_json
-from receiver.emulator.wire.plans import BatchPlan, CrawlPlan
+from receiver.emulator.wire.jobs import BatchPlan, CrawlPlan
 from tests.doubles import event_of, eventually, soon
 from tests.emulator.world import SITE, MadePage, MadeRules, World, open_world, site
 

@@ -19,7 +19,7 @@ from receiver.emulator.monitors import table
 from receiver.emulator.monitors.checks import CheckContext
 from receiver.emulator.monitors.findings import ChangeJudge, SitePage
 from receiver.emulator.monitors.service import Monitors
-from receiver.emulator.wire.plans import CrawlPlan
+from receiver.emulator.wire.jobs import CrawlPlan
 from receiver.emulator.working.processes import HeavyWork
 from tests.doubles import turns
 from tests.emulator.pages import HOME, TEAM, Mailbox, Purse, Scene, Web, plan_of, scene

@@ -120,7 +120,7 @@ def without_end(request: httpx.Request) -> httpx.Response:
     ("answer", "words"),
     [
         (lambda request: said("{}"), "'meaningful' is a required property"),
-        (lambda request: said("no"), "no JSON"),
+        (lambda request: said("no"), "not JSON"),
         (lambda request: said('{"meaningful": "yes"}'), "does not fit its schema: meaningful"),
         (lambda request: said("[]"), "does not fit its schema"),
         (lambda request: said("", refusal="I will not"), "the model refused: I will not"),

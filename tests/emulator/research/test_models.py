@@ -68,8 +68,8 @@ HUGE = "x" * 5_000_000
     ("answer", "words"),
     [
         (lambda question: Response(status_code=500), "answered 500"),
-        (lambda question: Response(b"{"), "no chat completion"),
-        (lambda question: said("Certainly! Here you are."), "no JSON"),
+        (lambda question: Response(b"{"), "not a chat completion"),
+        (lambda question: said("Certainly! Here you are."), "not JSON"),
         (lambda question: said("", refusal="I will not"), "refused: I will not"),
         (lambda question: said(HUGE), "too long"),
     ],

@@ -7,9 +7,9 @@ from typing import Any
 import httpx
 import pytest
 
+from receiver.emulator.content.page import PageContent
 from receiver.emulator.failures import ScrapeFailed, TooManyAtOnce
 from receiver.emulator.scrapes import FetchedPage, Json, ScrapePlan
-from receiver.emulator.scraping.ports import ReadContent
 from tests.doubles import event_of, turns
 from tests.emulator.pages import HOME, failure_of, model_that, page_of, plan_of, said, scene
 
@@ -250,7 +250,7 @@ async def test_a_plan_refuses_what_finds_no_place() -> None:
 async def test_a_crash_is_an_error_of_that_page(caplog: pytest.LogCaptureFixture) -> None:
     """Nobody foresaw it: it is logged in full, and the caller gets an id."""
 
-    async def broken(page: FetchedPage, plan: ScrapePlan) -> ReadContent:
+    async def broken(page: FetchedPage, plan: ScrapePlan) -> PageContent:
         raise RecursionError("too deep")
 
     async with scene(read=broken) as one:

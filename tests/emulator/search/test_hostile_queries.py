@@ -10,8 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from receiver.emulator.search.engine import period_of
-from receiver.emulator.search.finding import RANKED, SearchScope, find_images, find_pages
-from receiver.emulator.search.hits import image_hits, load_images, load_pages, page_hits
+from receiver.emulator.search.finding import (
+    RANKED,
+    SearchScope,
+    find_images,
+    find_pages,
+    image_hits,
+    load_images,
+    load_pages,
+    page_hits,
+)
 from receiver.emulator.search.index import SCHEMA, PageEntry, put, remove
 from receiver.emulator.search.queries import EVERY, LONGEST, MOST_TERMS, indexed, mark, read_query
 

@@ -125,8 +125,8 @@ def test_the_fetcher_tells_where_it_may_not_go(internet: bool) -> None:
     ("answer", "reason"),
     [
         (httpx.Response(403), "answered 403"),
-        (httpx.Response(200, text="<html>"), "no JSON"),
-        (httpx.Response(200, json=[1]), "no JSON"),
+        (httpx.Response(200, text="<html>"), "not JSON"),
+        (httpx.Response(200, json=[1]), "not JSON"),
         (httpx.Response(200, content=b'{"results": [' + b"1" * 10_000_001), "too long"),
         (httpx.ConnectError("refused"), "cannot be reached"),
         (httpx.ReadTimeout("slow"), "cannot be reached"),

@@ -22,7 +22,7 @@ from receiver.emulator.jobs.records import EmulatedJobState
 from receiver.emulator.options import EmulatorOptions
 from receiver.emulator.parts import EmulatorBase, EmulatorParts
 from receiver.emulator.state.database import StateDatabase, StateUnwritable
-from receiver.emulator.wire.plans import BatchPlan
+from receiver.emulator.wire.jobs import BatchPlan
 from receiver.testing import SteppedClock
 from tests.doubles import event_of, eventually, soon, turns
 from tests.emulator.api.calling import BASE, KEY

@@ -6,9 +6,8 @@ import pytest
 from receiver.core.clock import VirtualClock
 from receiver.emulator.activity import Activity
 from receiver.emulator.contracts import WebhookTarget
-from receiver.emulator.fetching.network import Resolve
+from receiver.emulator.fetching.network import NetworkZone, Resolve
 from receiver.emulator.fetching.refusals import HostNotAllowed
-from receiver.emulator.fetching.zones import ALL_ZONES
 from receiver.emulator.ids import IdSource
 from receiver.emulator.state.database import StateDatabase
 from receiver.emulator.webhooks import table
@@ -68,7 +67,7 @@ async def test_what_is_allowed_arrives() -> None:
     """Body, headers and answer pass as they are."""
     async with raw_server() as server:
         server.answers["/in?a=1"] = answer(b'{"status":"accepted"}', "X-Own: 1")
-        transport = PublicTransport(resolving("127.0.0.1"), ALL_ZONES)
+        transport = PublicTransport(resolving("127.0.0.1"), frozenset(NetworkZone))
         async with httpx.AsyncClient(transport=transport) as client:
             response = await client.post(f"http://hooks.test:{server.port}/in?a=1", content=b"body")
 
@@ -76,7 +75,7 @@ async def test_what_is_allowed_arrives() -> None:
 
 
 async def test_one_that_does_not_listen_is_a_failure_of_the_network() -> None:
-    transport = PublicTransport(resolving("127.0.0.1"), ALL_ZONES)
+    transport = PublicTransport(resolving("127.0.0.1"), frozenset(NetworkZone))
     async with httpx.AsyncClient(transport=transport) as client:
         with pytest.raises(httpx.ConnectError):
             await client.post("http://hooks.test:9/", content=b"body")

@@ -1,5 +1,6 @@
 """Bodies of crawls and batch scrapes: every field, default, limit and allowed value of both versions."""
 
+from dataclasses import replace
 from typing import Any, Literal
 
 import pytest
@@ -9,10 +10,9 @@ from hypothesis import strategies as st
 from receiver.emulator.contracts import WebhookTarget
 from receiver.emulator.failures import CallRefused
 from receiver.emulator.scrapes import ScrapePlan
-from receiver.emulator.wire.jobs import read_batch, read_crawl
-from receiver.emulator.wire.plans import BatchPlan, CrawlPlan
-from receiver.emulator.wire.policy import RequestPolicy
-from receiver.emulator.wire.scrape import read_scrape_options
+from receiver.emulator.wire.bodies import RequestPolicy
+from receiver.emulator.wire.jobs import BatchPlan, CrawlPlan, read_batch, read_crawl
+from receiver.emulator.wire.scrape import read_scrape
 from tests.cases import for_each
 from tests.emulator.wire.cases import RIGHT_PAGE_OPTIONS, URL, WRONG_PAGE_OPTIONS, WRONG_TYPES, paths_of, refused
 
@@ -30,7 +30,7 @@ def batch(version: Version = 2, **body: Any) -> BatchPlan:
 
 
 def defaults(version: Version) -> ScrapePlan:
-    return read_scrape_options({}, version)
+    return replace(read_scrape({"url": URL}, version), url="")
 
 
 @BOTH
@@ -95,7 +95,7 @@ def test_version_2_reads_every_field_of_a_crawl() -> None:
         regex_on_full_url=True,
         zero_data_retention=True,
         webhook=WebhookTarget("http://127.0.0.1:8000/webhooks"),
-        scrape=read_scrape_options({"formats": ["html"], "maxAge": 0}, 2, unkept=True),
+        scrape=replace(defaults(2), formats=({"type": "html"},), max_age=0, zero_data_retention=True),
         body=body,
     )
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from receiver.emulator.failures import CallRefused
-from receiver.emulator.wire.json_bodies import MAX_DEPTH, MAX_VALUES, parse_body, without_nulls
+from receiver.emulator.wire.bodies import MAX_DEPTH, MAX_VALUES, parse_body, without_nulls
 from tests.cases import for_each
 
 

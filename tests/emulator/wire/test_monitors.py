@@ -9,8 +9,14 @@ from hypothesis import strategies as st
 
 from receiver.emulator.contracts import WebhookTarget
 from receiver.emulator.failures import CallRefused
-from receiver.emulator.wire.monitors import read_monitor, read_monitor_changes
-from receiver.emulator.wire.plans import MonitorPlan, PagesTarget, QueriesTarget, SiteTarget
+from receiver.emulator.wire.monitors import (
+    MonitorPlan,
+    PagesTarget,
+    QueriesTarget,
+    SiteTarget,
+    read_monitor,
+    read_monitor_changes,
+)
 from tests.cases import for_each
 from tests.doubles import NOON
 from tests.emulator.wire.cases import URL, WRONG_PAGE_OPTIONS, WRONG_TYPES, paths_of, refused

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from receiver.emulator.contracts import WebhookTarget
 from receiver.emulator.failures import CallRefused
 from receiver.emulator.jobs.records import kind_of, plan_from_json, plan_to_json
-from receiver.emulator.wire.policy import RequestPolicy
+from receiver.emulator.wire.bodies import RequestPolicy
 from receiver.emulator.wire.research import ResearchPlan, is_wildcard, read_agent, read_extract, wildcard_root
 
 URL = "https://example.com/page"

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from receiver.emulator.failures import CallRefused
 from receiver.emulator.options import EmulatorOptions
 from receiver.emulator.scrapes import ScrapePlan
-from receiver.emulator.wire.policy import RequestPolicy
-from receiver.emulator.wire.scrape import read_scrape, read_scrape_options
+from receiver.emulator.wire.bodies import RequestPolicy
+from receiver.emulator.wire.jobs import read_crawl
+from receiver.emulator.wire.scrape import read_scrape
 from tests.cases import for_each
 from tests.emulator.wire.cases import RIGHT_PAGE_OPTIONS, URL, WRONG_PAGE_OPTIONS, WRONG_TYPES, paths_of, refused
 
@@ -463,7 +464,7 @@ def test_many_issues_are_cut() -> None:
 
 def test_issues_of_a_job_have_the_path_in_its_body() -> None:
     """Scrape options stand inside of a larger body."""
-    error = refused(lambda: read_scrape_options({"timeout": 1}, 2, path=("scrapeOptions",)))
+    error = refused(lambda: read_crawl({"url": URL, "scrapeOptions": {"timeout": 1}}, 2))
 
     assert paths_of(error) == ["scrapeOptions.timeout"]
 

@@ -1,10 +1,10 @@
-"""Pieces of HTML for the text of documents."""
+"""The text of documents as HTML, and the archives of XML that many of them are."""
 
 import re
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from html import escape
 from io import BytesIO
 from itertools import groupby
@@ -12,18 +12,17 @@ from operator import itemgetter
 from typing import Any
 from xml.parsers import expat
 
-# FOLDED: What is said between the process that reads a document and the one that asked for it.
 MAX_TEXT = 20_000_000
-"""Characters of a document's text. What is beyond is left out, with a warning."""
+"""Characters of a document's text; the rest is left out, with a warning."""
 
 
 def words_of(text: str) -> frozenset[str]:
-    """Return the words of a text."""
+    """Return the words of a text as a set."""
     return frozenset(text.split())
 
 
 class UnreadableDocument(Exception):
-    """A document cannot be read. `code` is the service's code."""
+    """A document cannot be read. `code` is the service's."""
 
     def __init__(self, text: str, code: str = "SCRAPE_ALL_ENGINES_FAILED") -> None:
         super().__init__(text)
@@ -32,25 +31,17 @@ class UnreadableDocument(Exception):
 
 @dataclass(slots=True)
 class DocumentText:
-    """What a document holds."""
+    """The text of a document, as its process returns it."""
 
     html: str = ""
-    """The text as a page."""
     pages: list[str] = field(default_factory=list)
     """Of a PDF: the text of each page that was read."""
     total: int = 0
     """Of a PDF: how many pages there are."""
     title: str = ""
-    """From the properties of the file; empty without one."""
     warnings: list[str] = field(default_factory=list)
-    """What was left out, and why."""
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the fields as JSON has them."""
-        return asdict(self)
 
 
-# FOLDED: Files that are zip archives of XML: opened with limits of entries, bytes and depth, and without entities.
 MOST_ENTRIES = 5_000
 MOST_BYTES = 200_000_000
 DEEPEST = 300
@@ -61,7 +52,7 @@ Text = Callable[[str], Any]
 
 
 class Archive:
-    """A zip archive within the limits. Raises UnreadableDocument otherwise."""
+    """A zip archive of XML, within limits of entries, bytes and depth. Raises UnreadableDocument for others."""
 
     def __init__(self, body: bytes) -> None:
         try:
@@ -69,7 +60,7 @@ class Archive:
         except (zipfile.BadZipFile, ValueError, OSError) as error:
             raise UnreadableDocument("The file is not a whole zip archive.") from error
         entries = self._zip.infolist()
-        # A reader gets no more bytes of an entry than it declares (zipfile keeps to it), so their sum is the limit.
+        # zipfile gives no more bytes of an entry than it declares, so the sum of these is a limit.
         if len(entries) > MOST_ENTRIES or sum(entry.file_size for entry in entries) > MOST_BYTES:
             raise UnreadableDocument("The file holds too much once it is unpacked.")
         if any(entry.flag_bits & 1 for entry in entries):
@@ -84,7 +75,7 @@ class Archive:
             raise UnreadableDocument(f"The file has no readable {name[:80]!r}.") from error
 
     def read_if_there(self, name: str) -> bytes:
-        """Return an entry; nothing without it."""
+        """Return an entry; empty without it."""
         return self.read(name) if name in self.names else b""
 
     def check_xml(self) -> None:
@@ -102,9 +93,9 @@ def walk_xml(
     *,
     attributes_with_namespaces: bool = False,
 ) -> None:
-    """Parse XML; names come without their namespace. Raises UnreadableDocument for what is not safe XML.
+    """Parse XML without entities; names come without their namespace. Raises UnreadableDocument for unsafe XML.
 
-    Attributes may keep their namespace, before a blank: some differ in nothing else.
+    Attributes can keep their namespace, before a blank: some differ in nothing else.
     """
     depth = 0
 
@@ -142,13 +133,8 @@ def _local(name: str) -> str:
     return name.rpartition(" ")[2]
 
 
-def paragraph(text: str) -> str:
-    """Return a paragraph."""
-    return f"<p>{escape(text)}</p>\n"
-
-
-def table(rows: Iterable[Sequence[str]]) -> str:
-    """Return a table; its first row is the heading."""
+def table_of(rows: Iterable[Sequence[str]]) -> str:
+    """Return a table of texts; its first row is the heading."""
     return html_table([escape(value) for value in row] for row in rows)
 
 
@@ -161,8 +147,8 @@ def html_table(rows: Iterable[Sequence[str]]) -> str:
     return "<table>\n" + "\n".join(lines) + "\n</table>\n" if lines else ""
 
 
-def page(title: str, *parts: str) -> str:
-    """Return a whole page."""
+def page_of(title: str, *parts: str) -> str:
+    """Return a whole page of parts that are HTML already."""
     return f"<!DOCTYPE html><html><head><title>{escape(title)}</title></head><body>{''.join(parts)}</body></html>"
 
 
@@ -188,13 +174,12 @@ def title_in(core: bytes) -> str:
     return "".join(found).strip()
 
 
-# FOLDED: Blocks of a document as HTML, written one after the other: paragraphs, headings, lists, tables.
 _DEEPEST_LIST = 9
 _EDGES = re.compile(r"\A(?:\s|<br>)+|(?:\s|<br>)++\Z")
 
 
 class BlockWriter:
-    """Collects runs of text, and makes a block of them when its kind is known."""
+    """Collects runs of text, and makes a block of HTML of them once its kind is known."""
 
     def __init__(self) -> None:
         self._parts: list[str] = []
@@ -204,11 +189,11 @@ class BlockWriter:
         self._cells: list[str] = []
 
     def add(self, text: str, *, bold: bool = False, italic: bool = False, href: str = "") -> None:
-        """Add a run of text. Runs of the same form become one."""
+        """Add a run of text; neighbours of the same form become one."""
         self._runs.append((text, bold, italic, href))
 
     def end_paragraph(self) -> None:
-        """Make a paragraph of what was added; nothing of blanks."""
+        """Make a paragraph of what was added, unless that is blank."""
         if html := self._taken():
             self._close()
             self._parts.append(f"<p>{html}</p>\n")
@@ -222,11 +207,11 @@ class BlockWriter:
             self._parts.append(f"<h{level}>{html}</h{level}>\n")
 
     def end_item(self, level: int, *, is_ordered: bool) -> None:
-        """Make an item of a list, which begins if there is none; level 0 is the outermost."""
+        """Make an item of a list, beginning one if necessary; level 0 is the outermost."""
         html = self._taken()
         if not html:
             return
-        self._end_table()
+        self.end_table()
         tag = "ol" if is_ordered else "ul"
         depth = min(max(level, 0), _DEEPEST_LIST, len(self._lists)) + 1
         while len(self._lists) > depth or (len(self._lists) == depth and self._lists[-1] != tag):
@@ -238,27 +223,23 @@ class BlockWriter:
             self._parts.append(f"</li><li>{html}")
 
     def break_cell(self) -> None:
-        """Note that a paragraph inside of a cell ends."""
+        """End a paragraph inside a cell."""
         if self._runs:
             self.add(" ")
 
     def end_cell(self, times: int = 1) -> None:
-        """Make a cell of the row that is being written, or some equal ones."""
+        """Add a cell to the row that is being written, or some equal ones."""
         self._cells += [self._taken()] * times
 
     def end_row(self) -> None:
-        """Make a row of a table, which begins if there is none."""
+        """Add a row to the table, beginning one if necessary."""
         if any(self._cells):
             self._end_lists()
             self._rows.append(self._cells)
         self._cells = []
 
-    def end_table(self) -> None:
-        """Write the table; the next row begins another."""
-        self._end_table()
-
     def html(self) -> str:
-        """Return all blocks. What was not ended is a paragraph."""
+        """Return all blocks; text that was not ended is a paragraph."""
         self.end_row()
         self.end_paragraph()
         self._close()
@@ -266,13 +247,14 @@ class BlockWriter:
 
     def _close(self) -> None:
         self._end_lists()
-        self._end_table()
+        self.end_table()
 
     def _end_lists(self) -> None:
         while self._lists:
             self._parts.append(f"</li></{self._lists.pop()}>\n")
 
-    def _end_table(self) -> None:
+    def end_table(self) -> None:
+        """Write the table; the next row begins another."""
         if self._rows:
             widths = [max((at for at, cell in enumerate(row, 1) if cell), default=0) for row in self._rows]
             width = max(widths)
@@ -280,7 +262,7 @@ class BlockWriter:
             self._rows = []
 
     def _taken(self) -> str:
-        """Return what was added as HTML, and begin anew."""
+        """Return what was added as HTML, and forget it."""
         runs, self._runs = self._runs, []
         forms = groupby(runs, key=itemgetter(1, 2, 3))
         html = "".join(_run("".join(run[0] for run in same), *form) for form, same in forms)
@@ -291,7 +273,8 @@ def _run(text: str, bold: bool, italic: bool, href: str) -> str:
     html = escape(text, quote=False).replace("\n", "<br>")
     if not text.strip():
         return html
-    lead, core, trail = _around(html)
+    core = html.strip()  # emphasis has no blanks inside
+    lead, _, trail = html.partition(core)
     if href:
         core = f'<a href="{escape(href)}">{core}</a>'
     if italic:
@@ -299,10 +282,3 @@ def _run(text: str, bold: bool, italic: bool, href: str) -> str:
     if bold:
         core = f"<strong>{core}</strong>"
     return f"{lead}{core}{trail}"
-
-
-def _around(html: str) -> tuple[str, str, str]:
-    """Return the blanks before, the text, and the blanks behind: emphasis has none inside."""
-    core = html.strip()
-    at = html.index(core)
-    return html[:at], core, html[at + len(core) :]

@@ -1,4 +1,10 @@
-"""The text of a PDF, page by page, with pypdf. A PDF that is pictures only has none; there is no OCR here."""
+"""The text of a PDF, page by page, with pypdf. A PDF of pictures has none: there is no OCR here.
+
+A PDF has neither tables nor headings, only texts at places. Headings are recognized by the size of their letters,
+items by their mark, and tables by rows of short texts that begin or end one below the other. What is not plainly a
+table stays lines: cells of several lines, cells over several columns, columns of prose, and rows that a program has
+written as one text.
+"""
 
 import math
 import re
@@ -12,42 +18,37 @@ from typing import Any, Literal
 from pypdf import PageObject, PdfReader
 from pypdf.errors import PyPdfError
 
-from receiver.emulator.content.documents import markup
-from receiver.emulator.content.documents.markup import MAX_TEXT, DocumentText, UnreadableDocument, table
+from receiver.emulator.content.documents.markup import MAX_TEXT, DocumentText, UnreadableDocument, page_of, table_of
 
-# FOLDED: Tables in a PDF, told by where texts stand: rows of short texts that begin or end one below the other. //
-# A PDF has no tables, only texts at places. What is not plainly a table stays lines: cells of several lines, cells
-# over several columns, columns of prose, and rows that a program has written as one text.
 _FEWEST_ROWS = 3
 _MOST_COLUMNS = 20
 _LONGEST_CELL = 80
 _LETTER = 0.5
-"""How wide a letter is, as a part of its size. Nobody knows it exactly without the font."""
+"""The width of a letter as a part of its size: a guess, since only the font has it."""
 _GAP = 0.7
-"""How far apart two cells are at least, as a part of the size; words of a sentence are nearer."""
+"""The least distance of two cells as a part of the size; words of a sentence are closer."""
 _MARK = re.compile(
     r"[\u2022\u2023\u25aa\u25ab\u25cf\u25cb\u25e6\u2043\uf0b7].*|[*-]|\(?(\d{1,3}|[a-z]|[ivx]{1,5})[.)]"
 )
 _NUMBER = re.compile(r"[^\w\s]{0,2}\s?\d[\d.,:'\s/%-]{0,14}[^\d\s]{0,3}")
 _SAME_PLACE = 1.5
-"""How many points apart two texts are at most that begin one below the other."""
+"""The most points between the beginnings of two texts that begin one below the other."""
 _LEADER = re.compile(r"[.\s\u2026\u00b7_-]+")
 
 
 @dataclass(frozen=True, slots=True)
 class PlacedText:
-    """A piece of text, with where it begins on the page."""
+    """A piece of text, with its place on the page."""
 
     text: str
-    """As it was read; it may begin or end with blanks."""
+    """As it was read, with its blanks."""
     size: float
-    """The size of its letters, before the page is scaled; 0 if nobody knows."""
+    """The size of its letters before the page is scaled; 0 if it is unknown."""
     x: float
-    """From the left, in points."""
+    """Of its beginning, from the left, in points."""
     y: float
     """From the bottom, in points."""
     scale: float = 1.0
-    """How the page is scaled at its place."""
 
     @property
     def height(self) -> float:
@@ -56,7 +57,7 @@ class PlacedText:
 
     @property
     def end(self) -> float:
-        """About where it ends."""
+        """About where it ends, from the left, in points."""
         return self.x + len(self.text.strip()) * self.height * _LETTER
 
 
@@ -67,33 +68,26 @@ class FoundTable:
     first: int
     """The place of its first piece in the page's pieces."""
     after: int
-    """The place after its last piece."""
     rows: tuple[tuple[str, ...], ...]
-    """Its cells, as many in each row; an empty one has no text."""
+    """Its cells, as many in each row; empty ones too."""
 
 
 @dataclass(slots=True)
 class _Cell:
     text: str
-    """Without blanks around it."""
     x: float
-    """Where it begins."""
     end: float
-    """About where it ends."""
 
 
 @dataclass(slots=True)
 class _Row:
     first: int
-    """The place of its first piece."""
     after: int
-    """The place after its last piece."""
     cells: list[_Cell]
-    """From left to right."""
 
 
 def tables_in(pieces: Sequence[PlacedText]) -> list[FoundTable]:
-    """Return the tables among the pieces of a page, in their order."""
+    """Return the tables among the pieces of a page, in order."""
     found: list[FoundTable] = []
     run: list[_Row] = []
     widest: _Row | None = None
@@ -110,7 +104,7 @@ def tables_in(pieces: Sequence[PlacedText]) -> list[FoundTable]:
 
 
 def _rows(pieces: Sequence[PlacedText]) -> list[_Row]:
-    """Return the rows of pieces that follow one another at one height, each further right."""
+    """Return the rows: pieces that follow one another at one height, each further to the right."""
     rows: list[_Row] = []
     last: PlacedText | None = None
     for place, piece in enumerate(pieces):
@@ -125,7 +119,7 @@ def _rows(pieces: Sequence[PlacedText]) -> list[_Row]:
         elif piece.x - last.end < _GAP * piece.height:
             cell = rows[-1].cells[-1]
             blank = " " if piece.text[:1].isspace() or last.text[-1:].isspace() else ""
-            if len(cell.text) <= _LONGEST_CELL:  # a longer text is in no table
+            if len(cell.text) <= _LONGEST_CELL:  # longer texts are in no table
                 cell.text = f"{cell.text}{blank}{text}"
             cell.end, rows[-1].after = piece.end, place + 1
         else:
@@ -145,15 +139,15 @@ def _can_be_row(row: _Row) -> bool:
 
 
 def _fits(row: _Row, widest: _Row) -> bool:
-    """Tell whether each cell of the one row stands below one cell of the other, which is the widest so far."""
+    """Return whether each cell of a row is below one cell of the other row, which is the widest so far."""
     few, many = sorted((row, widest), key=lambda one: len(one.cells))
     return _places(few, many) is not None
 
 
 def _places(row: _Row, columns: _Row) -> list[int] | None:
-    """Return the column of each cell; None if a cell has none, or two cells have the same."""
+    """Return the column of each cell; None if a cell has none or shares one."""
     if len(row.cells) == len(columns.cells):
-        return list(range(len(row.cells)))  # the words of a heading need not stand above what they name
+        return list(range(len(row.cells)))  # the words of a heading need not be above what they name
     found: list[int] = []
     for cell in row.cells:
         overlaps = [min(cell.end, one.end) - max(cell.x, one.x) for one in columns.cells]
@@ -178,12 +172,12 @@ def _table(run: Sequence[_Row], widest: _Row) -> FoundTable | None:
         return None
     rows = [tuple(column[at].text if at in column else "" for column in columns) for at in range(len(run))]
     if sum(1 for row in rows if all(row)) * 2 < len(rows):
-        return None  # most rows have holes: these are texts that stand below one another by chance
+        return None  # most rows have holes: the texts are below one another by chance
     return FoundTable(run[0].first, run[-1].after, tuple(rows))
 
 
 def _is_column(cells: dict[int, _Cell]) -> bool:
-    """Tell whether the cells below the first row begin at one place, or are numbers, which may end at one."""
+    """Return whether the cells below the first row begin at one place, or are numbers."""
     below = [cell for number, cell in cells.items() if number > 0]
     if not below:
         return False
@@ -191,9 +185,8 @@ def _is_column(cells: dict[int, _Cell]) -> bool:
     return max(places) - min(places) <= _SAME_PLACE or all(_NUMBER.fullmatch(cell.text) for cell in below)
 
 
-# FOLDED: The lines of a PDF: headings by the size of their letters, items by their mark, tables by their places.
 _LARGER = 1.15
-"""How much larger than most text a heading is."""
+"""How much larger a heading is than most text, at least."""
 _LONGEST_HEADING = 200
 _MOST_LEVELS = 4
 _BULLET = re.compile(r"[\u2022\u2023\u25aa\u25ab\u25cf\u25cb\u25e6\u2043\uf0b7]\s*")
@@ -206,26 +199,24 @@ Rows = tuple[tuple[str, ...], ...]
 
 @dataclass(frozen=True, slots=True)
 class SizedLine:
-    """One line as it stands on a page."""
+    """One line of a page."""
 
     text: str
-    """Without blanks around it."""
     size: float
-    """The size of most of its letters, in points; 0 if nobody knows."""
+    """The size of most of its letters, in points; 0 if it is unknown."""
     rows: Rows = ()
-    """The cells of a table, which stands in place of its lines."""
+    """The cells of a table, which replaces its lines."""
 
 
 @dataclass(frozen=True, slots=True)
 class TextLine:
-    """One line with its part in the text."""
+    """One line with its role in the text."""
 
     kind: LineKind
-    """What it is."""
     text: str
     """Without a bullet."""
     level: int = 0
-    """Of a heading: 1 is the largest."""
+    """Of a heading: 1 for the largest."""
     rows: Rows = ()
     """Of a table: its cells. The first row is its heading."""
 
@@ -255,7 +246,7 @@ def _with_tables(pieces: Sequence[PlacedText]) -> Iterator[SizedLine]:
 
 
 def _place(matrix: Any, placed: Any) -> tuple[float, float, float]:
-    """Return where a text begins on its page, and how the page is scaled there."""
+    """Return the place of a text on its page, and the scale of the page there."""
     try:
         a, b, c, d, e, f = map(float, matrix)
         x, y = float(placed[4]), float(placed[5])
@@ -265,7 +256,6 @@ def _place(matrix: Any, placed: Any) -> tuple[float, float, float]:
 
 
 def _size(placed: Any, size: Any) -> float:
-    """Return the size of letters after the text is scaled to its place."""
     try:
         return round(abs(float(size)) * (abs(float(placed[2])) + abs(float(placed[3]))), 1)
     except (TypeError, ValueError, IndexError, OverflowError):
@@ -291,7 +281,7 @@ def _line(parts: list[str], sizes: "Counter[float]") -> SizedLine:
 
 
 def with_kinds(pages: Sequence[Sequence[SizedLine]]) -> list[list[TextLine]]:
-    """Return the lines of all pages with their kinds, which the whole document decides."""
+    """Return the lines of all pages with their kinds, which depend on the whole document."""
     counts: Counter[float] = Counter()
     for page in pages:
         for line in page:
@@ -322,21 +312,20 @@ def _kind(line: SizedLine, usual: float, levels: dict[float, int]) -> TextLine:
 
 
 def _joined(lines: Iterable[TextLine]) -> list[TextLine]:
-    """Return the lines; headings and items that go over some lines are one."""
+    """Return the lines, with headings and items of several lines joined."""
     found: list[TextLine] = []
     for line in lines:
         last = found[-1] if found else None
         if last is not None and last.kind == line.kind == "heading" and last.level == line.level:
             found[-1] = TextLine("heading", f"{last.text} {line.text}"[:1000], line.level)
-        elif last is not None and last.kind == "item" and line.kind == "text" and _goes_on(last.text, line.text):
+        elif last is not None and last.kind == "item" and line.kind == "text" and _continues(last.text, line.text):
             found[-1] = TextLine("item", f"{last.text} {line.text}".lstrip()[:5000])
         else:
             found.append(line)
     return found
 
 
-def _goes_on(item: str, line: str) -> bool:
-    """Tell whether a line belongs to the item before it."""
+def _continues(item: str, line: str) -> bool:
     return not item or (line[0].islower() and not item.endswith((".", ":", "!", "?", ";")))
 
 
@@ -348,7 +337,7 @@ def markdown_of(lines: Iterable[TextLine]) -> str:
         if {"heading", "table"} & {line.kind, before} or (line.kind == "item") != (before == "item"):
             parts.append("")
         mark = "#" * line.level + " " if line.kind == "heading" else "- " if line.kind == "item" else ""
-        parts.append(_written_table(line.rows) if line.rows else f"{mark}{_HASHES.sub(_escaped, line.text)}")
+        parts.append(_written_table(line.rows) if line.rows else mark + _HASHES.sub(r"\\\g<0>", line.text))
         before = line.kind
     return re.sub(r"\n{3,}", "\n\n", "\n".join(parts)).strip()
 
@@ -356,10 +345,6 @@ def markdown_of(lines: Iterable[TextLine]) -> str:
 def _written_table(rows: Rows) -> str:
     head, *others = ["| " + " | ".join(text.replace("|", "\\|") for text in row) + " |" for row in rows]
     return "\n".join([head, "|" + " --- |" * len(rows[0]), *others])
-
-
-def _escaped(found: re.Match[str]) -> str:
-    return f"\\{found[0]}"
 
 
 def html_of(lines: Iterable[TextLine]) -> str:
@@ -379,7 +364,7 @@ def html_of(lines: Iterable[TextLine]) -> str:
         elif line.kind == "item":
             parts.append(f"<li>{escape(line.text)}</li>")
         elif line.kind == "table":
-            parts.append(table(line.rows))
+            parts.append(table_of(line.rows))
         elif line.kind == "heading":
             parts.append(f"<h{line.level}>{escape(line.text)}</h{line.level}>\n")
     return "".join(parts)
@@ -390,7 +375,7 @@ _MOST_LINKS = 5_000
 
 
 def read_pdf(body: bytes, options: dict[str, Any]) -> DocumentText:
-    """Return the text of a PDF. In the mode `fast` it raises UnreadableDocument for one that has none."""
+    """Return the text of a PDF. In the mode `fast`, a PDF without text raises UnreadableDocument."""
     try:
         reader = PdfReader(BytesIO(body))
         if reader.is_encrypted and not reader.decrypt(""):
@@ -410,11 +395,11 @@ def read_pdf(body: bytes, options: dict[str, Any]) -> DocumentText:
         for link in _links(page):
             if len(links) < _MOST_LINKS:
                 links.setdefault(link)
-    told = with_kinds(pages)
-    found.pages = [markdown_of(lines) for lines in told]
+    lines_of_pages = with_kinds(pages)
+    found.pages = [markdown_of(lines) for lines in lines_of_pages]
     _judge(found, options, size)
     anchors = [f'<p><a href="{escape(link)}">{escape(link)}</a></p>\n' for link in links]
-    found.html = markup.page(found.title, *map(html_of, told), *anchors)
+    found.html = page_of(found.title, *map(html_of, lines_of_pages), *anchors)
     return found
 
 

@@ -5,12 +5,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from receiver.emulator.content.documents import markup
 from receiver.emulator.content.documents.markup import (
     MAX_TEXT,
     BlockWriter,
     DocumentText,
     UnreadableDocument,
+    page_of,
     words_of,
 )
 
@@ -63,46 +63,34 @@ _BY_STYLE = {"title": 1, "subtitle": 2}
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """What holds between two braces."""
+    """The format between two braces."""
 
     into: str = "text"
-    """Where text goes: `text`, `skip`, or the name of something that is read apart."""
+    """The destination of text: `text`, `skip`, or the name of one that is read apart."""
     bold: bool = False
-    """Whether text is bold."""
     italic: bool = False
-    """Whether text is in italics."""
     href: str = ""
-    """Where text leads to; empty if nowhere."""
     font: int = 0
-    """The number of the font, which has a character set."""
     unicode_skip: int = 1
-    """How many bytes stand for a character that is given as Unicode."""
+    """The bytes that follow a Unicode character for readers that do not know it."""
 
 
 @dataclass(slots=True)
 class _Paragraph:
-    """What holds for the paragraph that is being read."""
+    """The format of the paragraph that is being read."""
 
     style: int = 0
-    """The number of its style."""
     outline: int | None = None
     """The level of a heading, from 0; None for text."""
     level: int = 0
-    """How deep an item stands, from 0."""
     marker: str = ""
-    """What stands before an item."""
     is_listed: bool = False
-    """Whether it is an item."""
     in_table: bool = False
-    """Whether it is a part of a cell."""
 
 
 @dataclass(slots=True)
 class _Apart:
-    """Texts that are no part of the document, by where they go."""
-
     texts: dict[str, str] = field(default_factory=dict)
-    """The texts."""
 
     def add(self, name: str, text: str) -> None:
         self.texts[name] = (self.texts.get(name, "") + text)[:10_000]
@@ -114,18 +102,16 @@ class _Apart:
 def read_rtf(body: bytes, _options: dict[str, Any]) -> DocumentText:
     """Return the text of an .rtf file."""
     if not body.lstrip().startswith(b"{\\rtf"):
-        raise UnreadableDocument("The file is no RTF.")
+        raise UnreadableDocument("The file is not RTF.")
     reader = _RtfReader(body)
     reader.read()
-    found = DocumentText(markup.page(reader.title, reader.blocks.html()), title=reader.title)
+    found = DocumentText(page_of(reader.title, reader.blocks.html()), title=reader.title)
     if reader.is_cut:
         found.warnings.append("The file is too long or nested too deep; not all of it was taken.")
     return found
 
 
 class _RtfReader:
-    """Reads one file, from its first byte to its last."""
-
     def __init__(self, body: bytes) -> None:
         self.blocks = BlockWriter()
         self.title = ""
@@ -148,7 +134,7 @@ class _RtfReader:
             "par": lambda _: self._end_paragraph(),
             "sect": lambda _: self._end_paragraph(),
             "page": lambda _: self._end_paragraph(),
-            "cell": lambda _: self._end_cell(),
+            "cell": lambda _: self.blocks.end_cell() if self._group.into == "text" else None,
             "row": lambda _: self.blocks.end_row(),
             "pard": lambda _: self._reset(),
             "intbl": lambda _: self._set(in_table=True),
@@ -168,7 +154,6 @@ class _RtfReader:
         }
 
     def read(self) -> None:
-        """Read the whole file."""
         at, end = 0, len(self._body)
         while at < end and not self.is_cut:
             found = _TOKEN.match(self._body, at)
@@ -188,7 +173,7 @@ class _RtfReader:
         self._end_paragraph()
 
     def _take(self, data: bytes) -> None:
-        """Take bytes of text, without those that stand for a character that was given as Unicode."""
+        """Take bytes of text, without those that replace a character that was given as Unicode."""
         skipped = min(self._to_skip, len(data))
         self._to_skip -= skipped
         if data := data[skipped:]:
@@ -196,7 +181,7 @@ class _RtfReader:
             self._bytes += data
 
     def _word(self, word: str, number: int | None) -> int:
-        """Follow a control word, and return how many bytes after it are no text."""
+        """Follow a control word, and return how many of the bytes after it are not text."""
         if word == "u":
             self._flush_bytes()
             self._units += ((number or 0) & 0xFFFF).to_bytes(2, "little")
@@ -216,7 +201,7 @@ class _RtfReader:
         return 0
 
     def _destination(self, word: str, *, is_ignorable: bool) -> None:
-        """Change where text goes, if the word names a destination."""
+        """Change the destination of text if the word names one."""
         if word == "fldrslt":
             link = _LINK.search(self._apart.take("fldinst"))
             self._format(into="text", href=link[1] if link else "")
@@ -333,7 +318,3 @@ class _RtfReader:
         else:
             self.blocks.end_paragraph()
         paragraph.marker, paragraph.is_listed = "", False
-
-    def _end_cell(self) -> None:
-        if self._group.into == "text":
-            self.blocks.end_cell()

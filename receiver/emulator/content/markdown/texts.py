@@ -1,9 +1,9 @@
-"""What happens to pieces of text on their way to Markdown: escapes, white space, fences and delimiters."""
+"""Pieces of text on their way to Markdown: escapes, white space, fences and delimiters."""
 
 import re
 
 GUARD = "\x01"
-"""Stands before white space at the beginning of a line that has to stay there. It is removed at the end."""
+"""Marks white space at the beginning of a line that has to stay; `finish` removes the mark."""
 _ESCAPE = "\x02"
 """Stands for a backslash that is already an escape, while others are still found."""
 
@@ -49,7 +49,7 @@ def _mark_line_starts(text: str) -> str:
 
 
 def trim_lines(text: str) -> str:
-    """Return the text without up to three spaces before each line; a dash keeps them, it may be a list."""
+    """Return the text without up to three spaces before each line; they stay before a dash, which may be a list."""
     return _LEADING.sub("", text)
 
 
@@ -60,7 +60,7 @@ def finish(text: str) -> str:
 
 
 def delimited(text: str, mark: str) -> str:
-    """Return the text with marks around every line: marks do not reach over the end of a line."""
+    """Return the text with marks around every line: marks do not reach across lines."""
     if "\n" not in text:
         return f"{mark}{text}{mark}"
     lines = [line.strip() for line in text.split("\n")]
@@ -109,7 +109,7 @@ def indented(text: str, width: int) -> str:
         at_fence = line.lstrip(" \x01").startswith("```")
         if not in_code and not at_fence and _ITEM.match(line):
             break
-        # An empty line gets the indent, too: such lines are not taken together with others at the end.
+        # Empty lines are indented too: `finish` does not join such lines with others.
         lines[place] = f"{GUARD}{indent}{line}" if in_code or at_fence else indent + line
         in_code ^= at_fence
     return "\n".join(lines)
@@ -130,6 +130,6 @@ def one_line(text: str) -> str:
 
 
 def is_image_of(text: str, target: str) -> bool:
-    """Whether the text is one image, and the image is the target of the link around it."""
+    """Return whether the text is one image, and the link around it leads to that image."""
     end = f"]({target})"
     return text.startswith("![") and text.endswith(end) and "]" not in text[2 : -len(end)]

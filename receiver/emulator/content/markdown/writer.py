@@ -1,19 +1,44 @@
-"""The rules by which elements become Markdown: those of the library that the service uses."""
+"""The rules by which elements become Markdown: those of the library that the service uses.
 
-from collections.abc import Mapping
-from typing import ClassVar
+A walk over the tree, with a stack of its own, writes a list of pieces. Elements that change what is in them join
+their pieces when they end. That copies the text inside, so only `DEEPEST` of them count inside one another; the
+others let their text through, and the work stays linear in the size of the page.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
 from urllib.parse import unquote_plus
 
 from selectolax.lexbor import LexborNode
 
 from receiver.emulator.content.markdown import texts
-from receiver.emulator.content.markdown.lists import open_list
-from receiver.emulator.content.markdown.tables import TableFrame, border_below, first_child_element
-from receiver.emulator.content.markdown.walk import DEEPEST, Enter, TreeWalk, spaced, spaced_code
-from receiver.emulator.content.parsing import content_root, parse_html
-from receiver.emulator.content.tags import TEXT, number_of, numbers_of
+from receiver.emulator.content.markdown.layout import (
+    ListLevel,
+    TableFrame,
+    border_below,
+    first_child_element,
+    open_list,
+    spaced,
+    spaced_code,
+)
+from receiver.emulator.content.parsing import TEXT, content_root, number_of, numbers_of, parse_html
 
-# FOLDED: The text of code. Pages with syntax highlighting spread it over many elements, with line numbers beside.
+DEEPEST = 40
+"""How many elements inside one another may change the text inside them."""
+FEWEST_ADDED = 4_000
+"""Characters for indents of lists and empty headings of tables that every page may have."""
+ADDED_PER_CHARACTER = 4
+"""More of them for each character of the page. Only lists and tables that are made for it need more."""
+_STEPS = 200
+"""How many texts and comments after a text are searched for a list."""
+
+_LISTS, _LISTISH = numbers_of("ul ol"), numbers_of("ul ol li")
+
+Leave = Callable[[Any, LexborNode, int], None]
+"""Ends an element; it gets the element, and where its pieces begin."""
+Enter = Callable[[Any, LexborNode, int], LexborNode | None]
+"""Begins an element; it gets the element and its number, and returns the next node to visit."""
+
 _LINES = numbers_of("p div li tr table thead tbody tfoot section article blockquote pre h1 h2 h3 h4 h5 h6")
 """Elements that end a line."""
 _NEVER = numbers_of("script style textarea")
@@ -22,7 +47,10 @@ _CODE = number_of("code")
 
 
 def code_text(root: LexborNode) -> str:
-    """Return the text of all that is in an element, without line numbers. Newlines are where lines end."""
+    """Return the text of code, without line numbers. Newlines are where lines end.
+
+    Pages with syntax highlighting spread it over many elements.
+    """
     parts: list[str] = []
     opened: list[LexborNode] = []
     node = root.first_child
@@ -47,7 +75,7 @@ def code_text(root: LexborNode) -> str:
 
 
 def language_of(pre: LexborNode) -> str:
-    """Return the language that the first `code` of a block names in its classes, else the block itself."""
+    """Return the language in the classes of the first `code` of a block, or else of the block."""
     first = next((inner for inner in pre.traverse() if inner.tag_id == _CODE), None)
     return (_language(first) if first is not None else "") or _language(pre)
 
@@ -74,22 +102,109 @@ _INLINE_PARENTS = numbers_of(
     " sup button input label select textarea iframe li"
 )
 _LISTS, _LISTISH = numbers_of("ul ol"), numbers_of("ul ol li")
-_STRONG, _EM, _TABLE, _LI = numbers_of("strong b"), numbers_of("em i"), number_of("table"), number_of("li")
+_TABLE, _LI = number_of("table"), number_of("li")
+_DELIMITERS = {
+    number: delimiter
+    for names, delimiter in (("strong b", "**"), ("em i", "_"), ("del s strike", "~~"))
+    for number in numbers_of(names)
+}
 _BLOCKS = (
     "p div section article main header footer nav aside address dl dt dd figure figcaption details summary dialog"
     " fieldset form hgroup center search"
 )
 
 
-class MarkdownWriter(TreeWalk):
-    """Writes the Markdown of one tree. `base64_images` keeps images that stand in the page itself."""
+class MarkdownWriter:
+    """Writes the Markdown of one tree."""
 
-    rules: ClassVar[Mapping[int, Enter]] = {}  # below, since the functions have to be there
+    rules: ClassVar[Mapping[int, Enter]] = {}
+    """By the number of an element. Elements without a rule let their content through."""
+
+    def __init__(self, *, size: int, base64_images: bool = False, frames: int = 0) -> None:
+        """`size` is the number of the page's characters, which limits what lists and tables add to them."""
+        self._added_left = FEWEST_ADDED + ADDED_PER_CHARACTER * size
+        self._base64_images = base64_images
+        self._frames = frames
+        self._out: list[str] = []
+        self._open: list[tuple[LexborNode, int, Leave | None, int, bool]] = []
+        self._trimming = False
+        """Whether an element further out takes the spaces off the beginnings of lines."""
+        self._joins = self._links = self._headings = 0
+        self._lists: list[ListLevel] = []
+        self._tables: list[TableFrame] = []
+        self._cells: list[int] = []
+        """For each open cell, how many tables had been written when it began."""
+        self._tables_written = 0
+
+    def write(self, root: LexborNode) -> str:
+        """Return the Markdown of what is in an element."""
+        self._walk(root.first_child)
+        return texts.finish("".join(self._out))
+
+    def _walk(self, node: LexborNode | None) -> None:
+        out, opened, rules = self._out, self._open, self.rules
+        while True:
+            if node is None:
+                if not opened:
+                    return
+                node, _, leave, mark, self._trimming = opened.pop()
+                if leave is not None:
+                    leave(self, node, mark)
+                node = node.next
+            elif (number := node.tag_id) == TEXT:
+                text = node.text_content
+                if text and not text.isspace():
+                    out.append(self._beside_list(node, texts.plain(text)) if self._lists else texts.plain(text))
+                node = node.next
+            elif (enter := rules.get(number)) is not None:
+                node = enter(self, node, number)
+            elif (child := node.first_child) is not None:
+                opened.append((node, number, None, 0, self._trimming))
+                node = child
+            else:
+                node = node.next
+
+    def _parent(self) -> int:
+        """Return the number of the element around the one that is entered or left; 0 at the top."""
+        return self._open[-1][1] if self._open else 0
+
+    def _into(
+        self, node: LexborNode, number: int, leave: Leave | None, mark: int | None = None
+    ) -> LexborNode | None:
+        """Open an element, and return the next node to visit."""
+        place = len(self._out) if mark is None else mark
+        self._open.append((node, number, leave, place, self._trimming))
+        return node.first_child
+
+    def _joining(self, node: LexborNode, number: int, leave: Leave) -> LexborNode | None:
+        """Open an element that joins its pieces; deep inside others it lets them through."""
+        if self._joins >= DEEPEST:
+            return self._into(node, number, None)
+        self._joins += 1
+        return self._into(node, number, leave)
+
+    def _take(self, mark: int) -> str:
+        """Remove and return what was written since a mark. Each element that joins calls this once."""
+        self._joins -= 1
+        text = "".join(self._out[mark:])
+        del self._out[mark:]
+        return text
+
+    def _beside_list(self, node: LexborNode, text: str) -> str:
+        """Return the text without spaces at its ends if a list follows it."""
+        if self._parent() not in _LISTISH:
+            return text
+        after = node.next
+        for _ in range(_STEPS):
+            if after is None or after.is_element_node:
+                break
+            after = after.next
+        if after is None or after.tag_id not in _LISTS:
+            return text
+        # Spaces after an element are kept: they separate the two.
+        return text.rstrip(" ") if node.prev is not None else text.strip(" ")
 
     # ---- leaves
-
-    def _nothing(self, node: LexborNode, _: int) -> LexborNode | None:
-        return node.next
 
     def _break(self, node: LexborNode, _: int) -> LexborNode | None:
         self._out.append("\n\n")
@@ -201,30 +316,15 @@ class MarkdownWriter(TreeWalk):
 
     # ---- inline
 
-    def _strong(self, node: LexborNode, number: int) -> LexborNode | None:
-        nested = self._parent() in _STRONG
-        return self._into(node, number, None) if nested else self._joining(node, number, MarkdownWriter._end_strong)
+    def _emphasis(self, node: LexborNode, number: int) -> LexborNode | None:
+        delimiter = _DELIMITERS[number]
+        if delimiter != "~~" and delimiter == _DELIMITERS.get(self._parent()):
+            return self._into(node, number, None)
+        return self._joining(node, number, MarkdownWriter._end_emphasis)
 
-    def _end_strong(self, node: LexborNode, mark: int) -> None:
-        self._delimit(node, mark, "**")
-
-    def _em(self, node: LexborNode, number: int) -> LexborNode | None:
-        nested = self._parent() in _EM
-        return self._into(node, number, None) if nested else self._joining(node, number, MarkdownWriter._end_em)
-
-    def _end_em(self, node: LexborNode, mark: int) -> None:
-        self._delimit(node, mark, "_")
-
-    def _struck(self, node: LexborNode, number: int) -> LexborNode | None:
-        return self._joining(node, number, MarkdownWriter._end_struck)
-
-    def _end_struck(self, node: LexborNode, mark: int) -> None:
-        self._delimit(node, mark, "~~")
-
-    def _delimit(self, node: LexborNode, mark: int, delimiter: str) -> None:
-        text = self._take(mark).strip()
-        if text:
-            self._out.append(spaced(node, texts.delimited(text, delimiter)))
+    def _end_emphasis(self, node: LexborNode, mark: int) -> None:
+        if text := self._take(mark).strip():
+            self._out.append(spaced(node, texts.delimited(text, _DELIMITERS[node.tag_id])))
 
     def _link(self, node: LexborNode, number: int) -> LexborNode | None:
         if self._joins >= DEEPEST:
@@ -276,7 +376,7 @@ class MarkdownWriter(TreeWalk):
         self._cut_end(mark)
 
     def _cut_end(self, mark: int) -> None:
-        """Take the white space off the end of what was written since a mark if there is a newline in it."""
+        """Remove the white space at the end of what was written since a mark if it has a newline."""
         out, place = self._out, len(self._out) - 1
         while place > mark and not out[place].rstrip(" \t"):
             place -= 1
@@ -312,7 +412,7 @@ class MarkdownWriter(TreeWalk):
         self._out.append(head + self._indented(text, before + level.width) + "\n")
 
     def _indented(self, text: str, width: int) -> str:
-        """Return the text of an item with spaces before its lines, as long as there are some left."""
+        """Return the text of an item with its lines indented, within the limit of what may be added."""
         lines = text.count("\n")
         if not lines:
             return text
@@ -384,9 +484,7 @@ _RULES: tuple[tuple[str, Enter], ...] = (
     (_BLOCKS, MarkdownWriter._block),
     ("h1 h2 h3 h4 h5 h6", MarkdownWriter._heading),
     ("blockquote", MarkdownWriter._quote),
-    ("strong b", MarkdownWriter._strong),
-    ("em i", MarkdownWriter._em),
-    ("del s strike", MarkdownWriter._struck),
+    ("strong b em i del s strike", MarkdownWriter._emphasis),
     ("a", MarkdownWriter._link),
     ("ul ol", MarkdownWriter._list),
     ("li", MarkdownWriter._item),
@@ -404,16 +502,15 @@ _RULES: tuple[tuple[str, Enter], ...] = (
     ("img", MarkdownWriter._image),
     ("input", MarkdownWriter._checkbox),
     ("iframe", MarkdownWriter._frame),
-    ("script style textarea noscript template", MarkdownWriter._nothing),
+    ("script style textarea noscript template", lambda _, node, _number: node.next),
 )
 MarkdownWriter.rules = {number: rule for names, rule in _RULES for number in numbers_of(names)}
 
 
 def to_markdown(root: LexborNode, *, size: int | None = None, base64_images: bool = False) -> str:
-    """Return the Markdown of what is in an element. `base64_images` keeps images that stand in the page itself.
+    """Return the Markdown of what is in an element. `base64_images` keeps images that are in the page itself.
 
-    `size` is the characters of the page, which are counted without it.
+    `size` is the number of the page's characters; without it they are counted.
     """
-    return MarkdownWriter(size=len(root.html or "") if size is None else size, base64_images=base64_images).write(
-        root
-    )
+    size = len(root.html or "") if size is None else size
+    return MarkdownWriter(size=size, base64_images=base64_images).write(root)

@@ -1,4 +1,4 @@
-"""What a search index needs of a page beside its text: headings, images, dates, and whether it is an article."""
+"""What a page says of itself: title, description, language, its `meta` elements, and what a search index needs."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -8,8 +8,69 @@ from typing import Any
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from receiver.emulator.content.images import largest_source
-from receiver.emulator.content.urls import Resolver
+from receiver.emulator.content.urls import Resolver, largest_source
+
+_NAMES = """
+description=description keywords=keywords robots=robots og:title=ogTitle og:description=ogDescription
+og:url=ogUrl og:image=ogImage og:audio=ogAudio og:determiner=ogDeterminer og:locale=ogLocale
+og:site_name=ogSiteName og:video=ogVideo article:section=articleSection article:tag=articleTag
+article:published_time=publishedTime article:modified_time=modifiedTime dcterms.created=dcTermsCreated
+dc.date.created=dcDateCreated dc.date=dcDate dcterms.type=dcTermsType dc.type=dcType
+dcterms.audience=dcTermsAudience dcterms.subject=dcTermsSubject dc.subject=dcSubject
+dc.description=dcDescription dcterms.keywords=dcTermsKeywords
+"""
+_NAMED = dict(pair.split("=") for pair in _NAMES.split())
+"""The service's names by those of `meta` elements."""
+_LOCALES = "og:locale:alternate"
+_OF_SCRAPES = """scrapeId sourceURL url statusCode contentType error indexId timezone proxyUsed cacheState cachedAt
+numPages totalPages creditsUsed postprocessorsUsed concurrencyLimited concurrencyQueueDurationMs"""
+OWN_METADATA = frozenset(_OF_SCRAPES.split())
+"""Names that the service fills in itself, some with other values than texts. A page cannot set them."""
+_NOT_TAGS = OWN_METADATA | {"title", "favicon", "ogLocaleAlternate"}
+
+
+def metadata_of(tree: LexborHTMLParser, resolver: Resolver) -> dict[str, Any]:
+    """Return the metadata of a page, under the service's names and under its own."""
+    tags = _meta_tags(tree)
+    first = {name.lower(): values[0] for name, values in reversed(tags.items())}
+    found: dict[str, Any] = {}
+    head_title = tree.head.css_first("title") if tree.head is not None else None
+    title = head_title.text().strip() if head_title is not None else ""
+    if title := title or first.get("og:title") or first.get("twitter:title") or "":
+        found["title"] = title
+    root = tree.root.attributes if tree.root is not None else {}
+    if language := (root.get("lang") or "").strip():
+        found["language"] = language
+    if favicon := _favicon(tree, resolver):
+        found["favicon"] = favicon
+    found.update({ours: first[name] for name, ours in _NAMED.items() if first.get(name)})
+    locales = [value for name, values in tags.items() if name.lower() == _LOCALES for value in values]
+    if locales:
+        found["ogLocaleAlternate"] = locales
+    for name, values in tags.items():
+        if name not in _NOT_TAGS:
+            joined = ", ".join(values) if name == "description" else values
+            found[name] = values[0] if len(values) == 1 else joined
+    return found
+
+
+def _meta_tags(tree: LexborHTMLParser) -> dict[str, list[str]]:
+    tags: dict[str, list[str]] = {}
+    for node in tree.css("meta[content]"):
+        attributes = node.attributes
+        name = attributes.get("name") or attributes.get("property") or attributes.get("itemprop")
+        content = attributes.get("content")
+        if name and content:
+            tags.setdefault(name, []).append(content)
+    return tags
+
+
+def _favicon(tree: LexborHTMLParser, resolver: Resolver) -> str:
+    for node in tree.css("link[rel][href]"):
+        if "icon" in (node.attributes.get("rel") or "").lower().split():
+            return resolver.resolve(node.attributes.get("href") or "")
+    return ""
+
 
 MOST_IMAGES = 100
 MOST_HEADINGS = 200
@@ -18,7 +79,7 @@ _MOST_SCRIPTS = 10
 _LONGEST_SCRIPT = 200_000
 _MOST_ITEMS = 200
 _SMALLEST = 2
-"""Pixels: what is not larger is there to count visitors."""
+"""Pixels: images that are not larger count visitors."""
 _ARTICLES = frozenset(
     {"article", "newsarticle", "blogposting", "reportagenewsarticle", "techarticle", "liveblogposting", "report"}
 )
@@ -30,11 +91,12 @@ Json = dict[str, Any]
 
 
 def outline_of(tree: LexborHTMLParser, resolver: Resolver, metadata: Mapping[str, Any]) -> Json:
-    """Return what the tree says, as JSON; the tree stays as it is."""
+    """Return what a search index needs of a page beside its text, as JSON. The tree is not changed."""
     items = list(_structured(tree))
-    is_one = len(tree.css("article")) == 1  # a list of articles is none
+    is_one = len(tree.css("article")) == 1  # a list of articles is not an article
+    times = (node.attributes.get("datetime") or "" for node in tree.css(_TIMES)[:_MOST_SCRIPTS])
     published = _first_date(_texts(metadata, items, _PUBLISHED))
-    published = published or (_first_date(_times(tree)) if is_one else None)
+    published = published or (_first_date(times) if is_one else None)
     modified = _first_date(_texts(metadata, items, _MODIFIED))
     return {
         "headings": [text for node in tree.css("h1, h2, h3, h4")[:MOST_HEADINGS] if (text := _words(node))],
@@ -51,7 +113,6 @@ def _words(node: LexborNode) -> str:
 
 
 def _images(tree: LexborHTMLParser, resolver: Resolver) -> Iterator[Json]:
-    """Yield the images of a page, each once."""
     seen: set[str] = set()
     for node in tree.css("img"):
         attributes = node.attributes
@@ -82,14 +143,14 @@ def _pixels(value: str | None) -> int | None:
 
 
 def _structured(tree: LexborHTMLParser) -> Iterator[Json]:
-    """Yield the objects of JSON-LD scripts, also those in lists and graphs."""
+    """Yield the objects of JSON-LD scripts, including those in lists and graphs."""
     waiting: list[Any] = []
     for node in tree.css('script[type="application/ld+json"]')[:_MOST_SCRIPTS]:
         text = node.text()
         if len(text) <= _LONGEST_SCRIPT:
             try:
                 waiting.append(json.loads(text))
-            except (ValueError, RecursionError):  # other scripts may be whole
+            except (ValueError, RecursionError):  # the other scripts may be readable
                 continue
     steps = 0
     while waiting and steps < _MOST_ITEMS:
@@ -103,7 +164,7 @@ def _structured(tree: LexborHTMLParser) -> Iterator[Json]:
 
 
 def _is_article(metadata: Mapping[str, Any], items: list[Json]) -> bool:
-    kinds = {str(kind).lower() for item in items for kind in _listed(item.get("@type"))}
+    kinds = {str(kind).lower() for item in items for kind in _many(item.get("@type"))}
     kinds.add(str(_first(metadata.get("og:type") or "")).lower())
     return bool(kinds & _ARTICLES or metadata.get("publishedTime"))
 
@@ -115,11 +176,6 @@ def _texts(metadata: Mapping[str, Any], items: list[Json], names: tuple[str, ...
                 yield value
 
 
-def _times(tree: LexborHTMLParser) -> Iterator[str]:
-    for node in tree.css(_TIMES)[:_MOST_SCRIPTS]:
-        yield node.attributes.get("datetime") or ""
-
-
 def _first_date(texts: Iterator[str]) -> str | None:
     """Return the first text that is a date, in ISO 8601 and UTC."""
     for text in texts:
@@ -129,7 +185,7 @@ def _first_date(texts: Iterator[str]) -> str | None:
 
 
 def moment_of(text: str) -> datetime | None:
-    """Return the moment that a page writes as ISO 8601 or as in mails, in UTC; None for another text."""
+    """Return the moment that a text in ISO 8601 or the format of mails names, in UTC; None for other texts."""
     text = text.strip()[:100]
     for read in (datetime.fromisoformat, parsedate_to_datetime):
         try:
@@ -144,5 +200,5 @@ def _first(value: Any) -> Any:
     return value[0] if isinstance(value, list) and value else value
 
 
-def _listed(value: Any) -> list[Any]:
+def _many(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]

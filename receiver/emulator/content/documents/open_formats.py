@@ -1,15 +1,25 @@
-"""OpenDocument files: text, spreadsheets and presentations have the same elements."""
+"""OpenDocument files, whose texts, spreadsheets and presentations have the same elements, and books in EPUB."""
 
+import posixpath
+import re
 from typing import Any
+from urllib.parse import unquote
 
-from receiver.emulator.content.documents import markup
-from receiver.emulator.content.documents.markup import Archive, BlockWriter, DocumentText, walk_xml, words_of
+from receiver.emulator.content.documents.markup import (
+    Archive,
+    BlockWriter,
+    DocumentText,
+    UnreadableDocument,
+    page_of,
+    title_in,
+    walk_xml,
+    words_of,
+)
 
 _SKIPPED = words_of(
     "tracked-changes annotation note-citation binary-data scripts font-face-decls notes automatic-styles styles"
     " master-styles settings meta forms sequence-decls"
 )
-_STYLED = ("automatic-styles", "styles")
 _MOST_SPACES = 100
 _MOST_REPEATED = 100
 _BY_STYLE = {"Title": 1, "Subtitle": 2}
@@ -19,17 +29,17 @@ _MOST_STYLES = 20_000
 def read_odt(body: bytes, _options: dict[str, Any]) -> DocumentText:
     """Return the text of an .odt, .ods or .odp file."""
     archive = Archive(body)
-    title = markup.title_in(archive.read_if_there("meta.xml"))
+    title = title_in(archive.read_if_there("meta.xml"))
     styles = _Styles()
     content = archive.read("content.xml")
     for part in (archive.read_if_there("styles.xml"), content):
         if part:
             styles.read(part)
-    return DocumentText(markup.page(title, _Content(content, styles).html()), title=title)
+    return DocumentText(page_of(title, _Content(content, styles).html()), title=title)
 
 
 class _Styles:
-    """What styles mean for the form of a text."""
+    """The meaning of styles for the format of a text."""
 
     def __init__(self) -> None:
         self.bold: set[str] = set()
@@ -39,7 +49,7 @@ class _Styles:
         self._name = self._list = ""
 
     def read(self, body: bytes) -> None:
-        """Take the styles of a part of the file."""
+        """Take the styles of one part of the file."""
         walk_xml(body, self._start)
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
@@ -62,8 +72,6 @@ class _Styles:
 
 
 class _Content:
-    """Turns the elements of `content.xml` into HTML."""
-
     def __init__(self, body: bytes, styles: _Styles) -> None:
         self._styles = styles
         self._blocks = BlockWriter()
@@ -77,7 +85,6 @@ class _Content:
         walk_xml(body, self._start, self._end, self._text)
 
     def html(self) -> str:
-        """Return the blocks."""
         return self._blocks.html()
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
@@ -201,7 +208,7 @@ class _Content:
 
     def _begin_table_cell(self, attributes: dict[str, str]) -> None:
         if self._tables == 1:
-            # Cells that repeat an empty one fill the whole width of a sheet: they say nothing.
+            # Repeated empty cells fill the whole width of a sheet: they have no meaning.
             self._cells = _number(attributes.get("number-columns-repeated"), 1)
 
     def _end_table_cell(self) -> None:
@@ -219,3 +226,50 @@ class _Content:
 
 def _number(text: str | None, otherwise: int) -> int:
     return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) < 7 else otherwise
+
+
+_CONTAINER = "META-INF/container.xml"
+_BODY = re.compile(r"<body[^>]*>(.*)</body\s*>", re.DOTALL | re.IGNORECASE)
+
+
+def read_epub(body: bytes, _options: dict[str, Any]) -> DocumentText:
+    """Return the chapters of an .epub file as one page."""
+    archive = Archive(body)
+    package = _package_name(archive.read(_CONTAINER))
+    items, spine, title = _package(archive.read(package))
+    folder = posixpath.dirname(package)
+    chapters = []
+    for name in dict.fromkeys(items[key] for key in spine if key in items):
+        path = posixpath.normpath(posixpath.join(folder, unquote(name)))
+        text = archive.read_if_there(path).decode("utf-8", "replace")
+        found = _BODY.search(text)
+        chapters.append(found[1] if found else text)
+    return DocumentText(page_of(title, *chapters), title=title)
+
+
+def _package_name(container: bytes) -> str:
+    found: list[str] = []
+
+    def start(name: str, attributes: dict[str, str]) -> None:
+        if name == "rootfile" and attributes.get("full-path"):
+            found.append(attributes["full-path"])
+
+    walk_xml(container, start)
+    if not found:
+        raise UnreadableDocument("The book names no package file.")
+    return found[0]
+
+
+def _package(body: bytes) -> tuple[dict[str, str], list[str], str]:
+    """Return the files by id, the ids in reading order, and the title."""
+    items: dict[str, str] = {}
+    spine: list[str] = []
+
+    def start(name: str, attributes: dict[str, str]) -> None:
+        if name == "item":
+            items[attributes.get("id", "")] = attributes.get("href", "")
+        elif name == "itemref":
+            spine.append(attributes.get("idref", ""))
+
+    walk_xml(body, start)
+    return items, spine, title_in(body)
