@@ -1,4 +1,4 @@
-"""Small jobs beside webhooks: a look every hour, a weekly report, and a second look after a while.
+"""Scheduled functions beside webhooks: an hourly check, a weekly report, and a second check after a delay.
 
 Run it, and send it a crawl from another terminal with `receiver send crawl --pages 10`:
 
@@ -21,7 +21,7 @@ async def look(event: ScheduledRun, ctx: Context) -> None:
 
 @router.every(cron="0 9 * * 1", timezone="Europe/Berlin", attempts=3)
 def report(event: ScheduledRun, ctx: Context) -> None:
-    """At nine on Mondays. If no worker ran then, this is made up for, so it may be late."""
+    """At nine on Mondays, or later if no worker ran at that time."""
     late = ctx.now - event.due_at
     if late > timedelta(hours=12):
         ctx.log.info("left out the report that was due %s", event.due_at)
@@ -31,7 +31,7 @@ def report(event: ScheduledRun, ctx: Context) -> None:
 
 @router.on(CrawlStarted)
 async def started(event: CrawlStarted, ctx: Context) -> None:
-    """If this attempt fails, nothing comes of the call. Its next attempt calls again."""
+    """If this attempt fails, its call has no effect. The next attempt calls again."""
     ctx.later(still_running, event, after="30 minutes")
 
 
@@ -49,5 +49,5 @@ def failed(event: CrawlPage, ctx: Context) -> None:
 
 @router.later(PageEvent)
 def remember(event: PageEvent, ctx: Context) -> None:
-    """It gets every page event that somebody asked for."""
+    """It gets every page event that `ctx.later` was called with."""
     ctx.log.info("%s failed an hour ago", event.url)

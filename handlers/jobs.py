@@ -37,7 +37,7 @@ router = Router()
 
 @router.on("crawl.*", "batch_scrape.*", "extract.*", "agent.*", where=lambda event: event.job_id)
 def summarise(event: Event, ctx: Context) -> None:
-    """Count the delivery once, and write the summary anew from everything that was counted."""
+    """Count the delivery once, and write the summary again from everything that was counted."""
     folder = output_folder("jobs")
     facts = delivery_facts(event, ctx)
     # A summary is read and written under the same lock, so no older one can come after a newer one.

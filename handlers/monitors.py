@@ -1,4 +1,4 @@
-"""Tells people what monitors find: in a chat if CHAT_WEBHOOK_URL is set, otherwise in the log.
+"""Messages about what monitors find: in a chat if CHAT_WEBHOOK_URL is set, otherwise in the log.
 
 There is a message for each new or changed page (unless the monitor's judge found the change meaningless), for each
 page that could not be checked, and for each check with differences. A message can come twice if the worker dies
@@ -28,7 +28,7 @@ LONGEST_TEXT = 300
 
 router = Router()
 
-# At INFO httpx logs every address that it calls, and everybody who knows this one can write to the chat.
+# At INFO httpx logs every address that it calls, and whoever knows the address of the chat can write to it.
 logging.getLogger("httpx").setLevel(logging.WARNING)
 
 
@@ -42,12 +42,12 @@ class Message:
 
 
 def page_is_news(event: MonitorPage) -> bool:
-    """Tell whether this page needs a message."""
+    """Return whether this page needs a message."""
     return event.page.status in {"new", "changed", "error"} and event.page.is_meaningful is not False
 
 
 def check_is_news(event: MonitorCheckCompleted) -> bool:
-    """Tell whether the check found any difference, or could not do its work."""
+    """Return whether the check found any difference, or could not do its work."""
     found = event.check.summary
     return event.check.status != "completed" or any((found.changed, found.new, found.removed, found.error))
 

@@ -25,7 +25,7 @@ router = Router()
 
 
 def worth_a_file(event: PageEvent) -> bool:
-    """Tell whether the event has a page with its real content."""
+    """Return whether the event has a page with its real content."""
     return bool(event.data) and not event.failed and (event.status_code or 200) < 400
 
 

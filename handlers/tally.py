@@ -1,7 +1,7 @@
 """The facts about each job, in a small SQLite file. A delivery counts once, and the order does not matter.
 
 The work per delivery does not grow with the job. The last moments before a power cut may be missing; a replay of
-the job's deliveries restores them. The file may be deleted: jobs with later deliveries are then counted anew.
+the job's deliveries restores them. The file may be deleted: then the counts of each job start at zero.
 """
 
 import json

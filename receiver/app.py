@@ -17,8 +17,7 @@ from receiver.settings.alerting import alerting
 from receiver.signals.ending import flush_all
 from receiver.signals.metrics import SHARED_FOLDER
 from receiver.signals.traces.switch import delivery_traces
-from receiver.stores import open_store
-from receiver.stores.clocks import open_clock
+from receiver.stores import open_clock, open_store
 from receiver.web.health import Liveness, Readiness
 from receiver.web.intake import Authenticator, Intake
 from receiver.web.metrics import PATH as METRICS_PATH

@@ -21,8 +21,7 @@ from receiver.settings import Settings
 from receiver.settings.alerting import alerting
 from receiver.signals.ending import flush_all
 from receiver.signals.traces.switch import attempt_traces
-from receiver.stores import open_store
-from receiver.stores.clocks import open_clock
+from receiver.stores import open_clock, open_store
 from receiver.web.metrics import MetricsEndpoint
 from receiver.worker.assembly import ask_store, open_processes, open_runner
 from receiver.worker.claiming import WorkerLimits

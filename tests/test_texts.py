@@ -11,7 +11,7 @@ import click
 import pytest
 import yaml
 
-from receiver.cli.command_reference import group_of
+from receiver.cli.guide import group_of
 from receiver.cli.main import receiver
 from receiver.cli.scaffold import env_example
 from receiver.core.guide import TOPICS, topics

@@ -29,10 +29,9 @@ from receiver.settings import Settings, load_reading_settings
 def actions(limit: int | None, form: ListForm, store: str | None) -> None:
     """List what people did to the store, the newest first.
 
-    Every retry, burial, replay, import, deletion and change of a switch is recorded, by commands and by the
-    console: who, when, and to how many. A record is kept for 90 days. `receiver work-items list --action ID` lists
-    the items that an action decided about last. `receiver work-items retry --action ID --state dead` undoes a
-    burial.
+    Commands and the console record every retry, burial, replay, import, deletion and change of a switch: who, when,
+    and to how many. A record is kept for 90 days. `receiver work-items list --action ID` lists the items that an
+    action decided about last. `receiver work-items retry --action ID --state dead` undoes a burial.
     """
     asyncio.run(_list(load_reading_settings(store=store), form, form.most(limit)))
 
@@ -54,18 +53,18 @@ async def _list(settings: Settings, form: ListForm, most: int | None) -> None:
         note("nothing was done yet")
 
 
-def _end(row: RecordedAction) -> str:
-    if row.error is not None:
-        return "stopped"
-    return f"{row.percent} %" if row.ended_at is None else "done"
-
-
 _COLUMNS: tuple[Column[RecordedAction], ...] = (
     Column("id", lambda row: str(row.id), 7, 3, most=12),
     moment_column("when", lambda row: row.began_at),
     Column("action", lambda row: row.what.verb, 10, 9, most=12),
     Column("changed", lambda row: str(row.changed), 9, 7, most=10, right=True),
-    Column("end", _end, 8, 7, rank=1),
+    Column(
+        "end",
+        lambda row: "stopped" if row.error is not None else f"{row.percent} %" if row.ended_at is None else "done",
+        8,
+        7,
+        rank=1,
+    ),
     Column("by", lambda row: row.what.actor, 24, 12, most=30),
     Column("about", lambda row: row.what.about, 0, 16, most=60),
     Column("error", lambda row: row.error or NOTHING, 0, 16, most=40, rank=2, below=lambda row: row.error),

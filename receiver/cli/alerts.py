@@ -1,4 +1,4 @@
-"""`receiver alerts`: the group of its subcommands."""
+"""`receiver alerts`: what needs attention now, and a test message."""
 
 import asyncio
 import socket
@@ -7,7 +7,7 @@ import textwrap
 import click
 
 from receiver.cli.common.filters import json_option, store_option
-from receiver.cli.common.lazy_group import LazyGroup
+from receiver.cli.common.lazy_group import CommandGroup
 from receiver.cli.common.output import terminal_width, write_json
 from receiver.cli.common.store import configured_store, now_of, read
 from receiver.core.attention import Concern, concerns, late_workers, read_attention, switched_off
@@ -17,30 +17,24 @@ from receiver.core.text import escape_controls
 from receiver.settings import Settings, load_reading_settings
 from receiver.settings.alerting import open_poster
 
-_SUBCOMMANDS = {
-    "list": "receiver.cli.alerts:list_",
-    "test": "receiver.cli.alerts:test",
-}
 
-
-@click.group(cls=LazyGroup, subcommands=_SUBCOMMANDS)
+@click.group(cls=CommandGroup)
 def alerts() -> None:
-    """Look at what needs somebody, and try whether alerts arrive.
+    """List what needs attention, and test whether alerts arrive.
 
     `receiver serve` and `receiver work` post alerts to RECEIVER_ALERT_URL: dead work, requests in quarantine, and
     what other settings name. `receiver check` says which.
     """
 
 
-# FOLDED: `receiver alerts list`: what needs somebody now.
-@click.command("list")
+@alerts.command("list")
 @json_option
 @store_option
 def list_(as_json: bool, store: str | None) -> None:
-    """List what needs somebody now, as the first page of the console does.
+    """List what needs attention now, as the first page of the console does.
 
-    Alerts tell the same once it has lasted a minute; not handlers that are switched off and not late workers.
-    Requests that were refused are counted only in the process that refused them.
+    Alerts report the same once it has lasted a minute, except handlers that are switched off and late workers.
+    Refused requests are counted only in the process that refused them.
     """
     settings = load_reading_settings(store=store)
 
@@ -73,8 +67,7 @@ def _line(concern: Concern) -> str:
     return textwrap.fill(line, width, subsequent_indent=" " * 13, break_long_words=False, break_on_hyphens=False)
 
 
-# FOLDED: `receiver alerts test`: posts a message that says that it is a test.
-@click.command("test")
+@alerts.command("test")
 def test() -> None:
     """Post a test message to RECEIVER_ALERT_URL, once.
 

@@ -5,28 +5,23 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from receiver.cli.common.confirm import agreed, say, to_its_end
+from receiver.cli.common.confirm import agreed, say
 from receiver.cli.common.exit_codes import FAILED, OK
 from receiver.cli.common.filters import in_time_of_store, json_option, moment, plan_options, store_option, text
 from receiver.cli.common.output import note, write_json
 from receiver.cli.common.progress import progress
-from receiver.cli.common.service import Unknown, events_of, open_client, resolve, unknown_options
-from receiver.cli.common.store import clock_of, configured_store, open_controls, open_reports, recording
-from receiver.core.bulk import Imported
+from receiver.cli.common.service import Unknown, events_of, import_missing, open_client, resolve, unknown_options
+from receiver.cli.common.store import open_reports
 from receiver.core.jobs import JobFilter
-from receiver.core.ports.reports import Reports
 from receiver.core.text import counted, escape_controls
-from receiver.core.types import AppendOutcome, Origin
+from receiver.core.types import Origin
 from receiver.errors import NotComparable, ReceiverError, ServiceError
-from receiver.replay.backfill.comparing import FOR_ALL, Missing, Spool, compare, delivered, to_import
+from receiver.replay.backfill.comparing import FOR_ALL, Missing, Spool, compare, delivered
 from receiver.settings import Settings, load_settings
-
-if TYPE_CHECKING:  # it loads httpx
-    from receiver.service.client import AsyncClient
 
 _SHOWN = 10
 
@@ -87,7 +82,7 @@ def backfill(
     """Ask the service what jobs produced, and import missing events.
 
     Your handlers then run on them. The command compares pages and failed pages by scrape id or URL, and the event
-    that ends a job. The id of an imported event begins with backfill:. Its origin is backfill, and so is the
+    that ends a job. The id of an imported event begins with backfill:. Its origin is backfill, as is the
     trigger of its first attempt. The command may be repeated. The service keeps results for 24 hours. Exit code 1
     if a job cannot be compared, for example because it still runs. Needs RECEIVER_API_KEY.
     """
@@ -127,9 +122,17 @@ def _carry_out(
         return OK
     if not agreed(f"Import {counted(count, 'event')}?", yes=yes):
         return FAILED
-    asyncio.run(_import(settings, jobs, spool, count))
+    lacking = [one.missing for one in jobs if one.missing and one.missing.count]
+    about = f"job {lacking[0].job_id}" if len(lacking) == 1 else counted(len(lacking), "job")
+    imported = asyncio.run(
+        import_missing(
+            settings, lacking, spool, verb="backfill", about=about, done="imported", origin=Origin.BACKFILL
+        )
+    )
+    for one in jobs:
+        one.imported = imported[one.job_id]
     if not quiet:
-        say(f"imported {counted(sum(one.imported for one in jobs), 'event')}, for workers to handle")
+        say(f"imported {counted(imported.total(), 'event')}, for workers to handle")
     return OK
 
 
@@ -170,54 +173,11 @@ async def _compare(
         with progress("compared", len(jobs)) as advance:
             for one in jobs:
                 try:
-                    one.missing = await _compare_one(client, reports, one.job_id, unknown, spool, wanted)
+                    found = await delivered(reports, one.job_id)
+                    one.missing = await compare(found, events_of(client, found, unknown), spool, wanted=wanted)
                 except FOR_ALL as exc:
                     raise ReceiverError(escape_controls(advise(exc))) from exc
                 except (ServiceError, NotComparable) as exc:
                     one.problem = advise(exc) if isinstance(exc, ServiceError) else str(exc)
                 advance(1)
     return jobs
-
-
-async def _compare_one(
-    client: "AsyncClient",
-    reports: Reports,
-    job_id: str,
-    unknown: Unknown,
-    spool: Spool,
-    wanted: str | None,
-) -> Missing:
-    found = await delivered(reports, job_id)
-    return await compare(found, events_of(client, found, unknown), spool, wanted=wanted)
-
-
-async def _import(settings: Settings, jobs: Sequence[Compared], spool: Spool, count: int) -> None:
-    """Import the missing events of all jobs. A stop lets the batch at hand finish."""
-
-    async def step(one: Compared, part: Sequence[Imported]) -> None:
-        new = list(await controls.import_deliveries(part)).count(AppendOutcome.ACCEPTED)
-        one.imported += new
-        await recorded.add(seen=len(part), changed=new)
-
-    lacking = [one.job_id for one in jobs if one.missing and one.missing.count]
-    about = f"job {lacking[0]}" if len(lacking) == 1 else counted(len(lacking), "job")
-    store = configured_store(settings)
-    try:
-        async with (
-            open_controls(settings) as controls,
-            open_reports(settings) as reports,
-            clock_of(store) as clock,
-            recording(controls, store, "backfill", about, planned=count) as recorded,
-        ):
-            with progress("imported", count) as advance:
-                for one in jobs:
-                    if one.missing is None:
-                        continue
-                    parts = to_import(one.missing, spool, reports, clock, origin=Origin.BACKFILL)
-                    async for part in parts:
-                        await to_its_end(step(one, part))
-                        advance(len(part))
-    except BaseException:
-        done = sum(one.imported for one in jobs)
-        note(f"stopped: {done:,} of {counted(count, 'event')} imported; the same command goes on with the rest")
-        raise

@@ -1,4 +1,4 @@
-"""`receiver backup`: a copy of the store."""
+"""`receiver backup` and `receiver restore`: a copy of the store, and the way back."""
 
 from pathlib import Path
 
@@ -20,7 +20,6 @@ from receiver.stores.sqlite.files import database_path
 from receiver.stores.sqlite.write_ahead_log import log_path, real_path
 
 
-# FOLDED: The file of the configured store, and how commands describe what a store holds.
 def database_file(settings: Settings) -> Path:
     """Return the file of the configured store, not a link to it.
 
@@ -56,7 +55,6 @@ def backup(file: Path, force: bool, store: str | None) -> int:
     return OK
 
 
-# FOLDED: `receiver restore`: put a backup in the place of the store.
 @click.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--discard", is_flag=True, help="Delete the present store instead of keeping it under another name.")
@@ -65,9 +63,9 @@ def backup(file: Path, force: bool, store: str | None) -> int:
 def restore(file: Path, discard: bool, yes: bool, dry_run: bool, store: str | None) -> int:
     """Put the backup in FILE in the place of the store.
 
-    The command shows a plan first, with the number of events that the backup does not have. It asks if there is a
-    store. That one is kept under another name, unless --discard is given. While a server, a worker or
-    another program has the store open, it refuses with exit code 3.
+    The command shows a plan first, with the number of events that the backup does not have, and asks if there is a
+    store. The present store is kept under another name, unless --discard is given. While a server, a worker or
+    another program has the store open, the command refuses with exit code 3.
     """
     target = database_file(load_settings(store=store))
     held = contents(file)
@@ -75,7 +73,9 @@ def restore(file: Path, discard: bool, yes: bool, dry_run: bool, store: str | No
     say(f"restore {file} to {target}")
     say_part("backup", contents_line(held))
     replaced = _replaced(target)
-    aside = None if discard or not replaced else _aside(target)
+    aside = None
+    if replaced and not discard:
+        aside = target.with_name(f"{target.name}-replaced-{SystemClock().now():%Y%m%dT%H%M%SZ}")
     if replaced:
         say_part("replaces", replaced)
         say_part("", _newer(target, held))
@@ -94,7 +94,7 @@ def restore(file: Path, discard: bool, yes: bool, dry_run: bool, store: str | No
 
 
 def _replaced(target: Path) -> str:
-    """Describe the file that is there, by what can be said of a damaged one too. Return "" without one."""
+    """Describe the file that is there, which may be damaged. Return "" without one."""
     for path, kind in ((target, "a database"), (log_path(target), "a log without a database")):
         if there := file_at(path):
             changed = local_time(from_micros(there.st_mtime_ns // 1_000))
@@ -111,8 +111,3 @@ def _newer(target: Path, backup: Contents) -> str:
     except (StoreError, StoreRefused):
         return "it cannot be read, so it may have newer events than the backup"
     return f"{counted(count, 'event')} in it arrived after the last one of the backup"
-
-
-def _aside(target: Path) -> Path:
-    """Return the name under which the present store is kept."""
-    return target.with_name(f"{target.name}-replaced-{SystemClock().now():%Y%m%dT%H%M%SZ}")

@@ -3,15 +3,15 @@
 import asyncio
 import textwrap
 from collections.abc import Callable
+from functools import partial
 
 import click
 
 from receiver.cli.common.exit_codes import OK, exit_code
 from receiver.cli.common.filters import json_option
-from receiver.cli.common.handler_code import import_router
 from receiver.cli.common.output import terminal_width, write_json
 from receiver.cli.common.settings import listening_flags, running_flags, web_flags
-from receiver.cli.handlers import left_waiting
+from receiver.cli.handlers import import_router, left_waiting
 from receiver.core.addresses import is_postgres
 from receiver.core.clock import SystemClock
 from receiver.core.deliveries import DeliveryFilter
@@ -30,9 +30,10 @@ from receiver.signals.traces.switch import switch_on
 from receiver.stores import open_store
 from receiver.web.listening import bind
 
+_NO_WORKER = "none runs now; `receiver serve` and `receiver work` start one"
 _RECENT = 100
 _LEAST_PROBE = 64 * 1024
-"""Also where nothing has arrived yet. Most pages are shorter, and a disk without this room is full in a moment."""
+"""Also if nothing has arrived yet. Most pages are shorter, and a disk without this room is about to be full."""
 
 
 @click.command()
@@ -45,44 +46,47 @@ def check(as_json: bool, **flags: object) -> int:
 
     The command imports the handlers but does not run them, and it does not call the service. If the store exists,
     the command tests whether a delivery of the usual size can be written. It does not create a store, and does not
-    migrate one of an older version. The exit code is 0 if there is no error, 2 for an error of settings or
-    handlers, and 3 for an error of the store. With --json each part is an object, and so is each note.
+    migrate one of an older version. The exit code is 0 if there is no error, 2 for an error in the settings or
+    handlers, and 3 for an error of the store. With --json each part and each note is an object.
     """
-    tell = _tell_as_json if as_json else _tell
+    report = partial(_report, as_json)
     settings = load_settings(**flags)
-    addresses = _result(tell, "settings", lambda: _check_addresses(settings))
+    addresses = _result(report, "settings", lambda: _check_addresses(settings))
     codes = [
-        _result(tell, "security", lambda: _check_security(settings)),
-        _result(tell, "metrics", lambda: _check_metrics(settings)),
-        _result(tell, "traces", lambda: _check_traces(settings)),
-        _result(tell, "alerts", lambda: _check_alerts(settings)),
-        _result(tell, "store", lambda: asyncio.run(_check_store(settings))),
-        _result(tell, "search", lambda: asyncio.run(_check_search(settings))),
-        _result(tell, "handlers", lambda: _check_handlers(settings)),
-        _result(tell, "service", lambda: _check_service(settings)),
-        _result(tell, "emulator", _check_emulator),
+        _result(report, "security", lambda: _check_security(settings)),
+        _result(report, "metrics", lambda: _check_metrics(settings)),
+        _result(report, "traces", lambda: _check_traces(settings)),
+        _result(report, "alerts", lambda: _check_alerts(settings)),
+        _result(report, "store", lambda: asyncio.run(_check_store(settings))),
+        _result(report, "search", lambda: asyncio.run(_check_search(settings))),
+        _result(report, "handlers", lambda: _check_handlers(settings)),
+        _result(report, "service", lambda: _check_service(settings)),
+        _result(report, "emulator", _check_emulator),
         addresses,
     ]
     if codes[4] == OK and (store := _current_store(settings)):
-        codes.append(_result(tell, "workers", lambda: asyncio.run(_check_workers(store))))
+        codes.append(_result(report, "workers", lambda: asyncio.run(_check_workers(store))))
     for advice in (*short_secret_advice(settings), settings.webhook_advice()):
         if advice:
-            tell("note", advice, OK)
+            report("note", advice, OK)
     for require in (settings.require_safe_console, settings.require_own_console_port):
         try:
             require()
         except ConfigurationError as exc:
-            tell("note", f"`receiver serve --console` cannot start: {exc}", OK)
+            report("note", f"`receiver serve --console` cannot start: {exc}", OK)
     if max(codes) == OK and _current_store(settings):
         for text in asyncio.run(_left_waiting(settings)):
-            tell("note", text, OK)
+            report("note", text, OK)
     if codes[4] == OK:
         for text in asyncio.run(open_store(settings.store).health_notes()):
-            tell("note", text, OK)
+            report("note", text, OK)
     return max(codes)
 
 
-def _tell(part: str, text: str, code: int) -> None:
+def _report(as_json: bool, part: str, text: str, code: int) -> None:
+    if as_json:
+        write_json({"part": part, "ok": code == OK, "exit_code": code, "text": text})
+        return
     line = f"{part:<9} {text if code == OK else f'WRONG: {text}'}"
     width = terminal_width()
     click.echo(line if width is None else wrapped(line, width))
@@ -93,17 +97,13 @@ def wrapped(line: str, width: int) -> str:
     return textwrap.fill(line, width, subsequent_indent=" " * 10, break_long_words=False, break_on_hyphens=False)
 
 
-def _tell_as_json(part: str, text: str, code: int) -> None:
-    write_json({"part": part, "ok": code == OK, "exit_code": code, "text": text})
-
-
-def _result(tell: Callable[[str, str, int], None], part: str, check_part: Callable[[], str]) -> int:
-    """Tell the result of one check and return its exit code."""
+def _result(report: Callable[[str, str, int], None], part: str, check_part: Callable[[], str]) -> int:
+    """Report the result of one check and return its exit code."""
     try:
-        tell(part, check_part(), OK)
+        report(part, check_part(), OK)
     except ReceiverError as exc:
         code = exit_code(exc)
-        tell(part, str(exc), code)
+        report(part, str(exc), code)
         return code
     return OK
 
@@ -130,7 +130,7 @@ def _check_metrics(settings: Settings) -> str:
     if not settings.metrics:
         return f"are off; {PREFIX}METRICS=true serves them to Prometheus"
     settings.require_safe_metrics()
-    who = "requests with the token" if settings.metrics_token else "this machine only; behind a proxy set a token"
+    who = "requests with the token" if settings.metrics_token else "this machine only; a proxy needs a token"
     return f"at /metrics of the endpoint, and of a worker on port {settings.metrics_port}, for {who}"
 
 
@@ -183,7 +183,7 @@ async def _require_room(log: DeliveryLog, reports: Reports) -> None:
 
 
 def size_and_lag(facts: StoreFacts) -> str:
-    """Tell how large a store is, and how far its last standby is behind if it has one."""
+    """Return the size of a store in words, and the lag of its last standby if it has one."""
     lag = "" if facts.standby_lag is None else f"; its last standby is {in_words(facts.standby_lag)} behind"
     return f"its size is {shown_size(facts.bytes)}{lag}"
 
@@ -209,9 +209,6 @@ async def _check_workers(store: Store) -> str:
     ]
     first = f"{len(alive)} {'runs' if len(alive) == 1 else 'run'}: {shown}" if alive else _NO_WORKER
     return "; ".join([first, *late])
-
-
-_NO_WORKER = "none runs now; `receiver serve` starts one, and so does `receiver work`"
 
 
 async def _check_search(settings: Settings) -> str:
@@ -247,7 +244,7 @@ def _check_service(settings: Settings) -> str:
 
 
 def _check_emulator() -> str:
-    """Tell whether `receiver emulate` can work, and with a browser. A server needs neither."""
+    """Return in words whether `receiver emulate` can run, and with which browser. A server needs neither."""
     try:
         require_emulator()
     except ConfigurationError as exc:

@@ -24,7 +24,7 @@ log = event_log("receiver.cli.console")
 MAX_CONNECTIONS = 250
 """More than the streams of changes that may be open, so that pages always come through."""
 GRACE = timedelta(seconds=1)
-"""How long answers may still take when the console is asked to stop."""
+"""How long open answers may take after a request to stop."""
 
 
 @click.command()
@@ -35,8 +35,8 @@ GRACE = timedelta(seconds=1)
 def console(with_parent: bool, listener: int | None, by_flag: Sequence[str], **flags: object) -> int:
     """Show deliveries, work and jobs in the browser.
 
-    It shows what came and what failed, and puts it right: retry, bury, run again, pause. It opens nothing to the
-    network: other machines reach it only with RECEIVER_CONSOLE_HOST and RECEIVER_CONSOLE_PASSWORD. Ctrl-C stops it.
+    It shows what arrived and what failed, with a button for each remedy: retry, bury, run again, pause. By default
+    only this machine reaches it: others need RECEIVER_CONSOLE_HOST and RECEIVER_CONSOLE_PASSWORD. Ctrl-C stops it.
     """
     settings = load_logged_settings(flags)
     settings.require_safe_console()

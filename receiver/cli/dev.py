@@ -1,4 +1,4 @@
-"""`receiver dev`: everything that somebody needs who writes handlers, in one terminal."""
+"""`receiver dev`: the server with reload and the events, in one terminal, for writing handlers."""
 
 import asyncio
 import json
@@ -51,9 +51,11 @@ def emulator_url(settings: Settings) -> str:
 
 def introduction(settings: Settings, address: str, *, emulator: str | None) -> str:
     """Return what to do next: send an event, use the emulator that runs, let the service reach this machine."""
+    default = {name: field.default for name, field in Settings.model_fields.items()}
+    is_default = address + settings.path == f"http://{default['host']}:{default['port']}{default['path']}"
     lines = [
         f"deliveries  {address}{settings.path}",
-        f"try it      receiver send crawl --pages 5{_to(address + settings.path)}",
+        f"try it      receiver send crawl --pages 5{'' if is_default else f' --to {address}{settings.path}'}",
         "            in another terminal, with the same secret",
         "reload      save a Python file of this folder, and the worker restarts",
     ]
@@ -74,14 +76,8 @@ def introduction(settings: Settings, address: str, *, emulator: str | None) -> s
     return "\n".join(["", *(f"  {line}" for line in lines), ""])
 
 
-def _to(url: str) -> str:
-    """Return the flag of `receiver send` for an address that is not that of the default settings."""
-    default = {name: field.default for name, field in Settings.model_fields.items()}
-    return "" if url == f"http://{default['host']}:{default['port']}{default['path']}" else f" --to {url}"
-
-
 def emulator_answers(url: str) -> bool:
-    """Tell whether an emulator runs at a local address: `/_emulator/health` is a JSON object there."""
+    """Return whether an emulator runs at a local address: `/_emulator/health` is a JSON object there."""
     health = f"{url}/_emulator/health"
     try:
         with urlopen(health, timeout=_EMULATOR_SECONDS) as answer:  # noqa: S310 - http on this machine

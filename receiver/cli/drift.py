@@ -8,7 +8,7 @@ from receiver.cli.common.filters import filter_options, store_option, with_whole
 from receiver.cli.common.output import note
 from receiver.cli.common.progress import progress
 from receiver.cli.common.store import read
-from receiver.cli.common.tables import NOTHING, Column, ListForm, Listing, RowWriter, form_options, moment_column
+from receiver.cli.common.tables import NOTHING, Column, ListForm, Listing, form_options, moment_column
 from receiver.core.clock import iso
 from receiver.core.deliveries import DeliveryFilter
 from receiver.core.ports.reports import Reports
@@ -35,9 +35,7 @@ def drift(wanted: DeliveryFilter, form: ListForm, store: str | None) -> None:
     """
     counter = read(load_reading_settings(store=store), lambda reports: scan(reports, wanted))
     found = counter.counts()
-    writer = RowWriter(_DRIFT, form)
-    writer.write(found)
-    writer.end()
+    _DRIFT.write_all(found, form)
     if counter.others:
         note(f"{counted(counter.others, 'more case')} of other types or fields: there are too many to list")
 

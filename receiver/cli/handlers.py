@@ -1,22 +1,21 @@
-"""`receiver handlers`: the group of its subcommands."""
+"""`receiver handlers`: the handlers of the code and of the store, and their switches."""
 
+import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from fnmatch import fnmatchcase
-from typing import Any
+from pathlib import Path
 
 import click
 
 from receiver.cli.common.confirm import agreed, say
 from receiver.cli.common.exit_codes import FAILED, OK
-from receiver.cli.common.filters import plan_options, store_option, text
-from receiver.cli.common.handler_code import import_router
-from receiver.cli.common.lazy_group import LazyGroup
-from receiver.cli.common.names import complete_handler
+from receiver.cli.common.filters import complete_handler, plan_options, store_option, text, together
+from receiver.cli.common.lazy_group import CommandGroup
 from receiver.cli.common.output import duration, note, quoted
 from receiver.cli.common.store import configured_store, decide, read, recording
-from receiver.cli.common.tables import NOTHING, Column, ListForm, Listing, RowWriter, form_options
+from receiver.cli.common.tables import NOTHING, Column, ListForm, Listing, form_options
 from receiver.core.clock import local_time
 from receiver.core.ports.store import Controls
 from receiver.core.text import counted, did_you_mean, escape_controls, resembling
@@ -24,17 +23,12 @@ from receiver.core.types import HandlerName, HandlerSwitch, WorkState
 from receiver.core.views import handler_row, waiting_items
 from receiver.core.work import HandlerReport
 from receiver.errors import ConfigurationError
+from receiver.routing import Router
+from receiver.routing.loader import load_router, watched_import
 from receiver.settings import Settings, export_env_file, load_reading_settings, load_settings
 
-_SUBCOMMANDS = {
-    "list": "receiver.cli.handlers:list_",
-    "pause": "receiver.cli.handlers:pause",
-    "resume": "receiver.cli.handlers:resume",
-    "disable": "receiver.cli.handlers:disable",
-}
 
-
-@click.group(cls=LazyGroup, subcommands=_SUBCOMMANDS)
+@click.group(cls=CommandGroup)
 def handlers() -> None:
     """Look at handlers; pause, resume or disable them.
 
@@ -43,7 +37,6 @@ def handlers() -> None:
     """
 
 
-# FOLDED: The handlers that a command is about: those of the store joined with those of the code.
 _MAGIC = frozenset("*?[")
 
 
@@ -56,26 +49,22 @@ class HandlerRow:
 
     @property
     def name(self) -> HandlerName:
-        """Return its name."""
+        """Its name."""
         return self.report.name
 
     @property
     def waiting(self) -> int:
-        """Return how many of its work items have not started."""
+        """How many of its work items have not started."""
         return waiting_items(self.report)
 
 
-def deployment_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that choose the handlers and the store."""
-    option = click.option("--handlers", type=text, metavar="MODULE:ROUTER", help="The router with your handlers.")
-    return option(store_option(command))
-
-
-def names_argument(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the names or globs of handlers as the argument `names`."""
-    return click.argument(
-        "names", metavar="NAME...", nargs=-1, required=True, type=text, shell_complete=complete_handler
-    )(command)
+deployment_options = together(
+    click.option("--handlers", type=text, metavar="MODULE:ROUTER", help="The router with your handlers."),
+    store_option,
+)
+names_argument = click.argument(
+    "names", metavar="NAME...", nargs=-1, required=True, type=text, shell_complete=complete_handler
+)
 
 
 def all_rows(settings: Settings) -> list[HandlerRow]:
@@ -143,13 +132,12 @@ def _no_match(word: str, names: Sequence[str]) -> str:
     return f"unknown handler {escape_controls(word)!r}{hint} `receiver handlers list` lists all"
 
 
-# FOLDED: `receiver handlers list`: one line for each handler.
 _NEXT_RUN = "next_run"
 _STYLES = {HandlerSwitch.PAUSED: "yellow", HandlerSwitch.DISABLED: "dim"}
 _REGISTERED: Mapping[bool | None, str] = {True: "yes", False: "no", None: "?"}
 
 
-@click.command("list")
+@handlers.command("list")
 @form_options(lambda: _COLUMNS)
 @deployment_options
 def list_(form: ListForm, **flags: str | None) -> None:
@@ -158,9 +146,7 @@ def list_(form: ListForm, **flags: str | None) -> None:
     listing = _HANDLERS
     if not form.columns and not any(row.report.schedule for row in rows):  # most have none, and it is a wide column
         listing = replace(listing, columns=[one for one in _COLUMNS if one.title != _NEXT_RUN])
-    writer = RowWriter(listing, form)
-    writer.write(rows)
-    writer.end()
+    listing.write_all(rows, form)
     if form.as_json:
         return
     for row in rows:
@@ -168,10 +154,6 @@ def list_(form: ListForm, **flags: str | None) -> None:
             note(left_waiting(row.name, row.waiting))
     if not rows:
         note("no handler is in the code or in the store")
-
-
-def _latency(latency: timedelta | None) -> str:
-    return NOTHING if latency is None else duration(latency)
 
 
 def _count(state: WorkState) -> Callable[[HandlerRow], str]:
@@ -193,7 +175,15 @@ _COLUMNS: tuple[Column[HandlerRow], ...] = (
     Column("done", _count(WorkState.DONE), 9, 4, most=9, right=True),
     Column("dead", _count(WorkState.DEAD), 8, 4, most=8, right=True),
     Column("skipped", _count(WorkState.SKIPPED), 8, 7, rank=4, right=True),
-    Column("median", lambda row: _latency(row.report.latency), 10, 6, most=12, rank=2, right=True),
+    Column(
+        "median",
+        lambda row: NOTHING if row.report.latency is None else duration(row.report.latency),
+        10,
+        6,
+        most=12,
+        rank=2,
+        right=True,
+    ),
     Column(
         _NEXT_RUN,
         lambda row: _next_run(row) or NOTHING,
@@ -221,7 +211,6 @@ _HANDLERS = Listing(
 )
 
 
-# FOLDED: The change of handlers' switches, and what it means for each handler.
 _VERBS = {HandlerSwitch.PAUSED: "pause", HandlerSwitch.ON: "resume", HandlerSwitch.DISABLED: "disable"}
 
 
@@ -253,11 +242,8 @@ def _effect(row: HandlerRow, to: HandlerSwitch) -> str:
         case HandlerSwitch.DISABLED:
             return f"{verb} disabled: its waiting and new work is skipped"
         case HandlerSwitch.ON:
-            return f"{verb} on{_can_run(row)}{_stays_skipped(row)}"
-
-
-def _can_run(row: HandlerRow) -> str:
-    return f"; {counted(row.waiting, 'item')} can run" if row.waiting else ""
+            now = f"; {counted(row.waiting, 'item')} can run" if row.waiting else ""
+            return f"{verb} on{now}{_stays_skipped(row)}"
 
 
 def _stays_skipped(row: HandlerRow) -> str:
@@ -268,8 +254,7 @@ def _stays_skipped(row: HandlerRow) -> str:
     return f"; `receiver work-items retry --handler {quoted(row.name)} --state skipped` runs {items}"
 
 
-# FOLDED: `receiver handlers pause`: let the work of handlers wait.
-@click.command()
+@handlers.command()
 @names_argument
 @deployment_options
 def pause(names: Sequence[str], **flags: str | None) -> None:
@@ -281,8 +266,7 @@ def pause(names: Sequence[str], **flags: str | None) -> None:
     switch(settings, chosen_rows(settings, names), HandlerSwitch.PAUSED)
 
 
-# FOLDED: `receiver handlers resume`: run the work of handlers again.
-@click.command()
+@handlers.command()
 @names_argument
 @deployment_options
 def resume(names: Sequence[str], **flags: str | None) -> None:
@@ -294,8 +278,7 @@ def resume(names: Sequence[str], **flags: str | None) -> None:
     switch(settings, chosen_rows(settings, names), HandlerSwitch.ON)
 
 
-# FOLDED: `receiver handlers disable`: skip the work of handlers.
-@click.command()
+@handlers.command()
 @names_argument
 @plan_options
 @deployment_options
@@ -323,3 +306,18 @@ def _plan(chosen: Sequence[HandlerRow]) -> Iterator[str]:
         yield f"    {row.waiting:>11,}  {escape_controls(row.name)}"
         if row.registered is False and row.waiting:
             yield "                 not in the code, so no worker skips these: bury them"
+
+
+def import_router(settings: Settings) -> Router:
+    """Import the router that the settings name, as `load_router` does. Note it if that takes longer than 5 seconds.
+
+    What the code writes to standard output meanwhile goes to standard error: a program may read the output as JSON.
+    """
+    module = settings.handlers.partition(":")[0]
+
+    def tell(where: str) -> None:
+        place = f", which is at {where}" if where else ""
+        note(f"receiver: still importing {module}{place}; Ctrl-C ends the command")
+
+    with redirect_stdout(sys.stderr), watched_import(tell):
+        return load_router(settings.handlers, folder=Path.cwd())

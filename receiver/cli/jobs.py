@@ -1,19 +1,18 @@
-"""`receiver jobs`: the group of its subcommands."""
+"""`receiver jobs`: jobs as the store knows them, and the two commands that ask the service about one."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from receiver.cli.common.confirm import say, to_its_end
+from receiver.cli.common.confirm import say
 from receiver.cli.common.exit_codes import FAILED, OK
-from receiver.cli.common.filters import job_list_options, json_option, store_option, text, with_whole_job_id
-from receiver.cli.common.lazy_group import LazyGroup
-from receiver.cli.common.names import hint
+from receiver.cli.common.filters import hint, job_list_options, json_option, store_option, text, with_whole_job_id
+from receiver.cli.common.lazy_group import CommandGroup
 from receiver.cli.common.output import (
     duration,
     note,
@@ -31,42 +30,32 @@ from receiver.cli.common.service import (
     ask,
     events_of,
     family_option,
+    import_missing,
     open_client,
     resolve,
     unknown_options,
     whole_job_id,
 )
-from receiver.cli.common.store import (
-    clock_of,
-    configured_store,
-    now_of,
-    open_controls,
-    open_reports,
-    read,
-    recording,
-)
+from receiver.cli.common.store import configured_store, now_of, open_reports, read
 from receiver.cli.common.tables import NOTHING, Column, ListForm, Listing, form_options, job_column, moment_column
-from receiver.core.bulk import Imported
 from receiver.core.clock import SystemClock, local_time
 from receiver.core.jobs import JobArrivals, JobDetail, JobFilter, JobState, JobSummary, JobWork, warnings
 from receiver.core.ports.reports import Reports
 from receiver.core.text import counted, escape_controls
-from receiver.core.types import AppendOutcome, HandlerSwitch, Origin
+from receiver.core.types import HandlerSwitch, Origin
 from receiver.core.views import job_detail, job_summary, job_work_counts
 from receiver.errors import ConfigurationError, NotComparable, ReceiverError, ServiceError, UnknownJob
-from receiver.replay.backfill.comparing import Missing, Spool, compare, to_import
+from receiver.replay.backfill.comparing import Missing, Spool, compare
 from receiver.service.samples import encode
 from receiver.settings import Settings, load_reading_settings, load_settings
 
-_SUBCOMMANDS = {
-    "list": "receiver.cli.jobs:list_",
-    "show": "receiver.cli.jobs:show",
-    "fetch": "receiver.cli.jobs:fetch",
-    "cancel": "receiver.cli.jobs:cancel",
-}
+if TYPE_CHECKING:  # it loads httpx
+    from receiver.service.client import AsyncClient
+
+_STYLES = {JobState.OPEN: "cyan", JobState.FAILED: "red", JobState.CANCELLED: "yellow"}
 
 
-@click.group(cls=LazyGroup, subcommands=_SUBCOMMANDS)
+@click.group(cls=CommandGroup)
 def jobs() -> None:
     """Look at jobs: their events, the work on them, and warnings.
 
@@ -74,59 +63,7 @@ def jobs() -> None:
     """
 
 
-# FOLDED: `receiver jobs cancel`: stop a job at the service.
-if TYPE_CHECKING:  # it loads httpx
-    from receiver.service.client import AsyncClient
-
-_CANCEL: Mapping[str, Callable[["AsyncClient", str], Awaitable[None]]] = {
-    "crawl": lambda client, job_id: client.cancel_crawl(job_id),
-    "batch_scrape": lambda client, job_id: client.cancel_batch(job_id),
-    "agent": lambda client, job_id: client.cancel_agent(job_id),
-}
-"""The operation that cancels a job, by its family. The service has none for the others."""
-
-
-@click.command()
-@click.argument("job_id", metavar="ID", type=text)
-@family_option
-@store_option
-def cancel(job_id: str, family: str | None, store: str | None) -> None:
-    """Stop a crawl, a batch scrape or an agent at the service.
-
-    ID may be shortened to any beginning that only one job has. What was scraped stays, and costs. Pages that waited
-    come as failed events, and then the job's last event. Needs RECEIVER_API_KEY.
-    """
-    settings = load_settings(store=store)
-    settings.plain_api_key()  # a missing key is an error before the store is read
-    found, kind = asyncio.run(_find_to_cancel(settings, job_id, family))
-    if kind not in _CANCEL:
-        raise click.UsageError(
-            f"{escape_controls(found)} is of the family {escape_controls(kind)}, and the service cancels only "
-            f"{', '.join(_CANCEL)}"
-        )
-    ask(settings, lambda client: _CANCEL[kind](client, found))
-    say(f"cancelled {kind} {escape_controls(found)}")
-
-
-async def _find_to_cancel(settings: Settings, prefix: str, family: str | None) -> tuple[str, str]:
-    """Return id and family of the one job whose id begins so; by `family` if none of its events arrived."""
-    if not configured_store(settings).exists():
-        if family is None:
-            raise UnknownJob(f"there is no store, so add --family for job {prefix}")
-        return whole_job_id(prefix), family
-    async with open_reports(settings) as reports:
-        job_id = await resolve(reports, prefix, Unknown(family, None))
-        try:
-            return job_id, (await reports.job(job_id)).summary.family
-        except UnknownJob:
-            return job_id, family or ""
-
-
-# FOLDED: `receiver jobs list`: one line for each job.
-_STYLES = {JobState.OPEN: "cyan", JobState.FAILED: "red", JobState.CANCELLED: "yellow"}
-
-
-@click.command("list")
+@jobs.command("list")
 @job_list_options
 @form_options(lambda: _listing(SystemClock().now()).columns)
 @store_option
@@ -151,25 +88,13 @@ def _number(number: int | None) -> str:
     return NOTHING if number is None else str(number)
 
 
-def _duplicates(job: JobSummary) -> str:
-    return f"+{job.duplicates}" if job.duplicates else NOTHING
-
-
-def _failed_below(job: JobSummary) -> str | None:
-    return f"{counted(job.failed, 'page')} failed" if job.failed else None
-
-
-def _duplicates_below(job: JobSummary) -> str | None:
-    return counted(job.duplicates, "duplicate") if job.duplicates else None
-
-
 def _listing(now: datetime) -> Listing[JobSummary]:
     """Return how to list jobs; their warnings depend on the time."""
 
     def codes(job: JobSummary) -> str:
         return " ".join(one.code for one in warnings(job, now=now)) or NOTHING
 
-    def told(job: JobSummary) -> str | None:
+    def texts(job: JobSummary) -> str | None:
         return " ".join(one.text for one in warnings(job, now=now)) or None
 
     columns: tuple[Column[JobSummary], ...] = (
@@ -178,12 +103,28 @@ def _listing(now: datetime) -> Listing[JobSummary]:
         job_column(lambda job: job.job_id),
         Column("state", lambda job: job.state.value, 9, 9),
         Column("succeeded", lambda job: _number(job.good), 9, 9, right=True),
-        Column("failed", lambda job: _number(job.failed), 7, 6, rank=1, right=True, below=_failed_below),
-        Column("duplicates", _duplicates, 10, 10, rank=2, right=True, below=_duplicates_below),
+        Column(
+            "failed",
+            lambda job: _number(job.failed),
+            7,
+            6,
+            rank=1,
+            right=True,
+            below=lambda job: f"{counted(job.failed, 'page')} failed" if job.failed else None,
+        ),
+        Column(
+            "duplicates",
+            lambda job: f"+{job.duplicates}" if job.duplicates else NOTHING,
+            10,
+            10,
+            rank=2,
+            right=True,
+            below=lambda job: counted(job.duplicates, "duplicate") if job.duplicates else None,
+        ),
         Column("backfilled", lambda job: _number(job.backfilled or None), 10, 10, rank=3, right=True),
         moment_column("first", lambda job: job.first_at, rank=4),
         Column("started", lambda job: NOTHING if job.started is None else yes_or_no(job.started), 7, 7, rank=5),
-        Column("warnings", codes, 0, 12, rank=1, most=40, below=told),
+        Column("warnings", codes, 0, 12, rank=1, most=40, below=texts),
     )
     return Listing(
         "job",
@@ -193,8 +134,7 @@ def _listing(now: datetime) -> Listing[JobSummary]:
     )
 
 
-# FOLDED: `receiver jobs show`: everything that is known of one job.
-@click.command()
+@jobs.command()
 @click.argument("job_id", metavar="ID", type=text)
 @json_option
 @store_option
@@ -206,7 +146,7 @@ def show(job_id: str, as_json: bool, store: str | None) -> None:
     settings = load_reading_settings(store=store)
 
     async def report(reports: Reports) -> tuple[JobDetail, datetime]:
-        return await _find_detail(reports, job_id), await now_of(configured_store(settings))
+        return await reports.job(await reports.resolve_job(job_id)), await now_of(configured_store(settings))
 
     detail, now = read(settings, report)
     if as_json:
@@ -214,11 +154,6 @@ def show(job_id: str, as_json: bool, store: str | None) -> None:
         return
     for line in readable(detail, now):
         write_line(line)
-
-
-async def _find_detail(reports: Reports, prefix: str) -> JobDetail:
-    """Return the one job whose id begins with the prefix, or raise UnknownJob."""
-    return await reports.job(await reports.resolve_job(prefix))
 
 
 def readable(detail: JobDetail, now: datetime) -> Iterator[str]:
@@ -233,7 +168,7 @@ def readable(detail: JobDetail, now: datetime) -> Iterator[str]:
     yield from ("", "arrived", *map(_arrival_line, detail.arrivals))
     yield from ("", "work")
     if detail.new:
-        yield f"  {detail.new:>9,}  deliveries that no worker has looked at"
+        yield f"  {detail.new:>9,}  deliveries that are not routed yet"
     yield from map(_work_line, detail.work)
     if not detail.work and not detail.new:
         yield "  no work item: no handler matched"
@@ -254,11 +189,7 @@ def _work_line(work: JobWork) -> str:
     return f"  {shown(work.handler):<40} {counts}{status}"
 
 
-# FOLDED: `receiver jobs fetch`: the results of a job, into the store or as files.
-T = TypeVar("T")
-
-
-@click.command()
+@jobs.command()
 @click.argument("job_id", metavar="ID", type=text)
 @click.option(
     "--to",
@@ -272,9 +203,8 @@ def fetch(job_id: str, folder: Path | None, unknown: Unknown, store: str | None)
     """Ask the service for the results of a job, and store them.
 
     Results that are stored already are skipped. The others are for you to look at and to replay (`receiver replay
-    --job ID`); no worker handles them.
-    `receiver backfill` imports the same events for your handlers; after a fetch it finds none. Both commands may be
-    repeated, and compare pages by scrape id or URL.
+    --job ID`); no worker handles them. `receiver backfill` imports the same events for your handlers; after a fetch
+    it finds nothing new. Both commands may be repeated, and compare pages by scrape id or URL.
 
     With --to the documents become files. A document is a page as the service has it, the result of an extraction or
     of an agent, or a page of a check. Needs RECEIVER_API_KEY.
@@ -298,7 +228,12 @@ def _into_store(settings: Settings, job_id: str, unknown: Unknown) -> int:
         except KeyboardInterrupt:
             note("stopped: nothing was changed")
             raise
-        stored = asyncio.run(_import(settings, missing, spool)) if missing.count else 0
+        about, stored = f"results of job {missing.job_id}", 0
+        if missing.count:
+            importing = import_missing(
+                settings, [missing], spool, verb="fetch", about=about, done="stored", origin=Origin.IMPORT
+            )
+            stored = asyncio.run(importing).total()
     say(
         f"{counted(missing.produced, 'event')} of job {escape_controls(missing.job_id)}: "
         f"{stored:,} new and stored, {missing.produced - stored - missing.unclear:,} stored before"
@@ -315,44 +250,13 @@ async def _compare(settings: Settings, job_id: str, unknown: Unknown, spool: Spo
     found = await arrived(settings, job_id, unknown, partly=False)
     async with open_client(settings) as client:
         with progress("asked for", None) as advance, _advising(found.job_id):
-            return await compare(found, _counted(events_of(client, found, unknown), advance), spool)
 
+            async def events() -> AsyncIterator[dict[str, Any]]:
+                async for event in events_of(client, found, unknown):
+                    advance(1)
+                    yield event
 
-async def _counted(events: AsyncIterator[T], advance: Callable[[int], None]) -> AsyncIterator[T]:
-    async for event in events:
-        advance(1)
-        yield event
-
-
-async def _import(settings: Settings, missing: Missing, spool: Spool) -> int:
-    """Store the missing events; return how many. A stop lets the batch at hand finish."""
-    stored = 0
-
-    async def step(part: Sequence[Imported]) -> None:
-        nonlocal stored
-        new = list(await controls.import_deliveries(part)).count(AppendOutcome.ACCEPTED)
-        stored += new
-        await recorded.add(seen=len(part), changed=new)
-
-    about, store = f"results of job {missing.job_id}", configured_store(settings)
-    try:
-        async with (
-            open_controls(settings, create=True) as controls,
-            open_reports(settings) as reports,
-            clock_of(store) as clock,
-            recording(controls, store, "fetch", about, planned=missing.count) as recorded,
-        ):
-            with progress("stored", missing.count) as advance:
-                async for part in to_import(missing, spool, reports, clock, origin=Origin.IMPORT):
-                    await to_its_end(step(part))
-                    advance(len(part))
-    except BaseException:
-        note(
-            f"stopped: {stored:,} of {counted(missing.count, 'event')} stored; "
-            "the same command goes on with the rest"
-        )
-        raise
-    return stored
+            return await compare(found, events(), spool)
 
 
 @contextmanager
@@ -368,7 +272,7 @@ def _made(folder: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        with suppress(OSError):  # it has documents, or somebody else uses it
+        with suppress(OSError):  # it has documents, or another program uses it
             for one in missing:
                 one.rmdir()
 
@@ -407,3 +311,47 @@ def _advising(job_id: str) -> Iterator[None]:
         raise ReceiverError(escape_controls(advise(exc))) from exc
     except NotComparable as exc:
         raise ReceiverError(f"job {escape_controls(job_id)}: {escape_controls(str(exc))}") from exc
+
+
+_CANCEL: Mapping[str, Callable[["AsyncClient", str], Awaitable[None]]] = {
+    "crawl": lambda client, job_id: client.cancel_crawl(job_id),
+    "batch_scrape": lambda client, job_id: client.cancel_batch(job_id),
+    "agent": lambda client, job_id: client.cancel_agent(job_id),
+}
+"""The operation that cancels a job, by its family. The service has none for the others."""
+
+
+@jobs.command()
+@click.argument("job_id", metavar="ID", type=text)
+@family_option
+@store_option
+def cancel(job_id: str, family: str | None, store: str | None) -> None:
+    """Stop a crawl, a batch scrape or an agent at the service.
+
+    ID may be shortened to any beginning that only one job has. What was scraped stays, and costs. Pages that waited
+    come as failed events, and then the job's last event. Needs RECEIVER_API_KEY.
+    """
+    settings = load_settings(store=store)
+    settings.plain_api_key()  # a missing key is an error before the store is read
+    found, kind = asyncio.run(_find_to_cancel(settings, job_id, family))
+    if kind not in _CANCEL:
+        raise click.UsageError(
+            f"{escape_controls(found)} is of the family {escape_controls(kind)}, and the service cancels only "
+            f"{', '.join(_CANCEL)}"
+        )
+    ask(settings, lambda client: _CANCEL[kind](client, found))
+    say(f"cancelled {kind} {escape_controls(found)}")
+
+
+async def _find_to_cancel(settings: Settings, prefix: str, family: str | None) -> tuple[str, str]:
+    """Return id and family of the one job with this prefix; by `family` if none of its events arrived."""
+    if not configured_store(settings).exists():
+        if family is None:
+            raise UnknownJob(f"there is no store, so add --family for job {prefix}")
+        return whole_job_id(prefix), family
+    async with open_reports(settings) as reports:
+        job_id = await resolve(reports, prefix, Unknown(family, None))
+        try:
+            return job_id, (await reports.job(job_id)).summary.family
+        except UnknownJob:
+            return job_id, family or ""

@@ -21,7 +21,6 @@ from receiver.cli.common.stdout import (
 from receiver.errors import ReceiverError
 from receiver.runtime.processes import find_supervisor, tell_exit_code
 
-# FOLDED: Which commands leave the processors to the endpoint, where these are busy, and how.
 _READERS = frozenset({"events export", "events list", "jobs list", "store copy"})
 """Commands of groups that only read, and may go through a whole store."""
 _WRITING = frozenset({"--enqueue", "--record"})
@@ -32,12 +31,12 @@ _WORKER_NICENESS = 5
 
 
 def give_way(arguments: Sequence[str]) -> None:
-    """Take the place behind the endpoint that a command has, also for its threads and its processes.
+    """Lower the priority of a command below that of the endpoint, also for its threads and processes.
 
-    Stored deliveries can wait, and a sender does not wait for long. So a worker has a lower priority: where all
-    processors are busy, that is worth about 10 % of the acks at 1 KB. It also does not interrupt what runs when it
-    has work again, which is worth about 5 %. Linux calls that SCHED_BATCH (sched(7)); elsewhere there is nothing
-    like it. A worker keeps a priority or a policy that somebody has chosen.
+    Stored deliveries can wait, and a sender does not wait for long. On a machine whose processors are all busy, the
+    lower priority of a worker is worth about 10 % of the acks at 1 KB. A worker that has work again also does not
+    interrupt what runs, which is worth about 5 %: Linux calls that SCHED_BATCH (sched(7)). A worker keeps a
+    priority or a policy that was chosen for it.
     """
     if is_reader(arguments):
         _add_niceness(_READER_NICENESS)
@@ -46,7 +45,7 @@ def give_way(arguments: Sequence[str]) -> None:
     if os.getpriority(os.PRIO_PROCESS, 0) == 0:
         _add_niceness(_WORKER_NICENESS)
     if sys.platform == "linux":
-        # Some sandboxes forbid it, and musl does not have it (sched_getscheduler.c: ENOSYS). All works without.
+        # Some sandboxes forbid it, and musl does not have it (sched_getscheduler.c: ENOSYS). Nothing depends on it.
         with suppress(OSError):
             if os.sched_getscheduler(0) == os.SCHED_OTHER:
                 os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
@@ -58,10 +57,10 @@ def _add_niceness(more: int) -> None:
 
 
 def is_reader(arguments: Sequence[str]) -> bool:
-    """Tell whether a command only reads, for long.
+    """Return whether a command only reads, and may do so for long.
 
-    One that writes many deliveries at a time has no lower priority: the endpoint would wait for its lock while it
-    waits for a processor. The transactions of a worker take little of one.
+    A command that writes many deliveries in a transaction keeps its priority: the endpoint would wait for its lock
+    while it waits for a processor. The transactions of a worker are short.
     """
     if arguments[:1] == ["replay"]:
         return not _WRITING.intersection(arguments)
@@ -94,7 +93,7 @@ _COMMANDS = {
     "alerts": "receiver.cli.alerts:alerts",
     "quarantine": "receiver.cli.quarantine:quarantine",
     "actions": "receiver.cli.actions:actions",
-    "work-items": "receiver.cli.work_items.list:work_items",
+    "work-items": "receiver.cli.work_items:work_items",
     "handlers": "receiver.cli.handlers:handlers",
     "replay": "receiver.cli.replay.command:replay",
     "sign": "receiver.cli.sign:sign",
@@ -106,7 +105,7 @@ class _Receiver(LazyGroup):
     """The group of all commands."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command. A broken pipe, such as a file that is one, is an error: click would end without a word."""
+        """Run a command. A broken pipe, such as a file that is one, is an error: click would say nothing."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError as exc:
@@ -134,8 +133,8 @@ def main() -> None:
 def run(command: Callable[..., Any], *args: Any, **kwargs: Any) -> int:
     """Run a click command and return its exit code; an error becomes one line on standard error.
 
-    A closed standard output is success, since its reader has seen enough. One that cannot be written, as on a
-    full disk, is an error.
+    A closed standard output is success, since its reader has seen enough. A standard output that cannot be written,
+    as on a full disk, is an error.
     """
     try:
         code = _run(command, *args, **kwargs)

@@ -1,4 +1,4 @@
-"""`receiver quarantine`: the group of its subcommands."""
+"""`receiver quarantine`: requests that were authentic but refused."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,7 +8,7 @@ import click
 from receiver.cli.common.confirm import say
 from receiver.cli.common.exit_codes import FAILED, OK
 from receiver.cli.common.filters import REQUEST_ID, json_option, list_limit_option, span_options, store_option
-from receiver.cli.common.lazy_group import LazyGroup
+from receiver.cli.common.lazy_group import CommandGroup
 from receiver.cli.common.output import (
     force_option,
     refuse_terminal,
@@ -29,15 +29,8 @@ from receiver.core.views import quarantined_detail, quarantined_summary
 from receiver.errors import Malformed, UnknownRequest
 from receiver.settings import Settings, load_reading_settings, load_settings
 
-_SUBCOMMANDS = {
-    "list": "receiver.cli.quarantine:list_",
-    "show": "receiver.cli.quarantine:show",
-    "raw": "receiver.cli.quarantine:raw",
-    "release": "receiver.cli.quarantine:release",
-}
 
-
-@click.group(cls=LazyGroup, subcommands=_SUBCOMMANDS)
+@click.group(cls=CommandGroup)
 def quarantine() -> None:
     """Look at requests that were authentic but refused.
 
@@ -45,25 +38,19 @@ def quarantine() -> None:
     """
 
 
-# FOLDED: `receiver quarantine list`: one line for each request in quarantine.
-@click.command("list")
+@quarantine.command("list")
 @click.option("--kind", type=click.Choice(KINDS), help="Only this kind.")
-@click.option("--reason", type=click.Choice(KINDS), hidden=True)  # the older name of --kind
 @span_options
 @list_limit_option
 @form_options(lambda: _COLUMNS)
 @store_option
-def list_(form: ListForm, store: str | None, kind: str | None, reason: str | None, **wanted: Any) -> None:
+def list_(form: ListForm, store: str | None, kind: str | None, **wanted: Any) -> None:
     """List requests in quarantine, the newest first."""
-    chosen = QuarantineFilter(reason=kind or reason, **wanted)
+    chosen = QuarantineFilter(reason=kind, **wanted)
     read(
         load_reading_settings(store=store),
         lambda reports: _REQUESTS.write(reports.quarantined_requests, chosen, form),
     )
-
-
-def _short_key(row: QuarantinedSummary) -> str:
-    return NOTHING if row.key is None else short_id(row.key)
 
 
 _COLUMNS: tuple[Column[QuarantinedSummary], ...] = (
@@ -71,14 +58,47 @@ _COLUMNS: tuple[Column[QuarantinedSummary], ...] = (
     moment_column("received", lambda row: row.received_at),
     Column("kind", lambda row: row.reason, 10, 10),
     Column("size", lambda row: str(row.size), 9, 9, right=True),
-    Column("delivery_id", lambda row: row.key or NOTHING, 36, 8, most=15, rank=1, in_table=_short_key),
+    Column(
+        "delivery_id",
+        lambda row: row.key or NOTHING,
+        36,
+        8,
+        most=15,
+        rank=1,
+        in_table=lambda row: NOTHING if row.key is None else short_id(row.key),
+    ),
     Column("detail", lambda row: row.detail, 0, 16, most=60),
 )
 _REQUESTS = Listing("request in quarantine", _COLUMNS, quarantined_summary, lambda _: "")
 
 
-# FOLDED: `receiver quarantine raw`: the exact bytes of a refused body.
-@click.command()
+_PREVIEW = 2_000
+"""Characters of the body."""
+
+
+@quarantine.command()
+@click.argument("request_id", metavar="ID", type=REQUEST_ID)
+@json_option
+@store_option
+def show(request_id: int, as_json: bool, store: str | None) -> None:
+    """Show a request: reason, headers, and the body's beginning."""
+    request = read(load_reading_settings(store=store), lambda reports: reports.quarantined_request(request_id))
+    fields = quarantined_detail(request_id, request)
+    if as_json:
+        write_json(fields)
+        return
+    headers = fields.pop("headers")
+    for name, value in with_local_times(fields).items():
+        write_line(f"{name:<13}{shown(value)}")
+    write_line("\nheaders")
+    for name, value in headers:
+        write_line(f"  {escape_controls(name)}: {shown(value)}")
+    body = request.body[: 4 * _PREVIEW].decode("utf-8", "backslashreplace")
+    write_line("\nbody")
+    write_line(escape_controls(shortened(body, _PREVIEW), keep="\n\t"))
+
+
+@quarantine.command()
 @click.argument("request_id", metavar="ID", type=REQUEST_ID)
 @force_option
 @store_option
@@ -93,8 +113,7 @@ def raw(request_id: int, force: bool, store: str | None) -> None:
     )
 
 
-# FOLDED: `receiver quarantine release`: read refused requests again.
-@click.command()
+@quarantine.command()
 @click.argument("request_ids", metavar="ID...", nargs=-1, required=True, type=REQUEST_ID)
 @store_option
 def release(request_ids: Sequence[int], store: str | None) -> int:
@@ -129,30 +148,3 @@ def _release(settings: Settings, request_id: int) -> bool:
         return False
     say(f"{request_id}  {outcome.value} as delivery {escape_controls(delivery.key)}")
     return True
-
-
-# FOLDED: `receiver quarantine show`: one request in quarantine.
-_PREVIEW = 2_000
-"""Characters of the body."""
-
-
-@click.command()
-@click.argument("request_id", metavar="ID", type=REQUEST_ID)
-@json_option
-@store_option
-def show(request_id: int, as_json: bool, store: str | None) -> None:
-    """Show a request: reason, headers, and the body's beginning."""
-    request = read(load_reading_settings(store=store), lambda reports: reports.quarantined_request(request_id))
-    fields = quarantined_detail(request_id, request)
-    if as_json:
-        write_json(fields)
-        return
-    headers = fields.pop("headers")
-    for name, value in with_local_times(fields).items():
-        write_line(f"{name:<13}{shown(value)}")
-    write_line("\nheaders")
-    for name, value in headers:
-        write_line(f"  {escape_controls(name)}: {shown(value)}")
-    body = request.body[: 4 * _PREVIEW].decode("utf-8", "backslashreplace")
-    write_line("\nbody")
-    write_line(escape_controls(shortened(body, _PREVIEW), keep="\n\t"))

@@ -1,4 +1,4 @@
-"""The files of a new deployment: handlers with a test, files to run it with, and every setting with its default."""
+"""`receiver new`: a new deployment, with handlers and a test, files to run it, and every setting."""
 
 from collections.abc import Iterator
 from importlib import resources
@@ -18,7 +18,6 @@ _HIDDEN = ("dockerignore",)
 _POSTGRES_LINES = """# Docker compose makes a database with this password. Without it, write the address of one.
 POSTGRES_PASSWORD=
 # RECEIVER_STORE=postgresql://receiver:PASSWORD@HOST/receiver
-
 """
 
 
@@ -100,22 +99,18 @@ def env_example(*, postgres: bool = False) -> str:
         "# Copy this file to .env. Each line shows a setting with its default value. An empty one means: not set.",
         "",
     ]
+    if postgres:
+        lines.append(_POSTGRES_LINES)
     for name, field in Settings.model_fields.items():
+        if postgres and name == "store":
+            continue
         follows = " The default depends on the machine." if field.default_factory else ""
         lines.append(f"# {field.description}.{follows}")
         value = PLACEHOLDER if name == "secrets" else default_text(field)
         lines.append(f"{'' if name == 'secrets' else '# '}{PREFIX}{name.upper()}={value}")
-    return "\n".join(lines) + "\n" if not postgres else _with_database(lines)
+    return "\n".join(lines) + "\n"
 
 
-def _with_database(lines: list[str]) -> str:
-    """Return the lines with those of the database behind the introduction, in place of STORE."""
-    store = f"# {PREFIX}STORE="
-    at = next(at for at, line in enumerate(lines) if line.startswith(store))
-    return "\n".join(lines[:2]) + "\n" + _POSTGRES_LINES + "\n".join(lines[2 : at - 1] + lines[at + 1 :]) + "\n"
-
-
-# FOLDED: `receiver new`: the files of a new deployment.
 @click.command()
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
 @click.option("--postgres", is_flag=True, help="For PostgreSQL: several web and worker processes, on any machines.")

@@ -13,11 +13,9 @@ from itertools import repeat
 from typing import IO, Any
 
 import click
-from click.shell_completion import CompletionItem
 
 from receiver.cli.common.exit_codes import FAILED, OK
-from receiver.cli.common.filters import WholeNumber, json_option, text
-from receiver.cli.common.names import completed
+from receiver.cli.common.filters import WholeNumber, completed, json_option, text
 from receiver.cli.common.output import flush, note, write_json, write_line
 from receiver.core.clock import Clock, SystemClock
 from receiver.core.envelope import read_envelope
@@ -41,7 +39,7 @@ from receiver.settings import Settings, load_settings
 _DEFAULT_PAGES = 10
 MAX_CONCURRENT = 16
 _FREE = "metadata."
-"""What the metadata of a webhook holds is up to whoever configured it."""
+"""The metadata of a webhook may have any keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,12 +175,14 @@ def _keys_in(value: object) -> Iterator[str]:
         yield from _keys_in(one)
 
 
-def _complete_sample(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    return completed([*family_names(), *sample_names()], incomplete)
-
-
 @click.command()
-@click.argument("name", metavar="[TYPE]", required=False, type=text, shell_complete=_complete_sample)
+@click.argument(
+    "name",
+    metavar="[TYPE]",
+    required=False,
+    type=text,
+    shell_complete=lambda _, __, begun: completed([*family_names(), *sample_names()], begun),
+)
 @click.option("--to", "url", metavar="URL", help="The address, instead of the receiver in the settings.")
 @click.option(
     "--set",
@@ -247,7 +247,12 @@ def send(
         bodies = SendPlan(name, count, pages, tuple(map(_known, changes))).bodies(rng)
     sender = make_sender(load_settings(), url, concurrency or (MAX_CONCURRENT if rate else 1))
     summary = SendSummary(as_json)
-    asyncio.run(_send(sender, bodies, summary, rate))
+
+    async def send_all() -> None:
+        async with sender:
+            await sender.send_all(bodies, summary.report, rate=rate)
+
+    asyncio.run(send_all())
     if not as_json:
         write_line(summary.summary(sender.address))
     summary.note_failures()
@@ -304,11 +309,6 @@ def result_fields(body: bytes, result: SendResult) -> dict[str, Any]:
         "seconds": round(result.seconds, 6),
         "meaning": result.meaning or None,
     }
-
-
-async def _send(sender: Sender, bodies: Iterable[bytes], summary: SendSummary, rate: float | None) -> None:
-    async with sender:
-        await sender.send_all(bodies, summary.report, rate=rate)
 
 
 def _list(as_json: bool) -> int:

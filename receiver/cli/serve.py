@@ -51,7 +51,7 @@ def serve(
     Later it restarts the worker, and still stores deliveries.
 
     On a machine with many cores, --web-processes and --workers start several processes of each kind. One that dies
-    is started again, and the others go on.
+    is started again, while the others continue.
     """
     if listener is not None and shared is not None and number is not None:
         from receiver.cli.common.serving import serve_as_one_of_several  # loads the server

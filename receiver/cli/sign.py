@@ -1,4 +1,4 @@
-"""`receiver sign`: the signature of exact bytes."""
+"""`receiver sign` and `receiver verify`: the signature of exact bytes."""
 
 from typing import IO
 
@@ -11,7 +11,6 @@ from receiver.errors import ConfigurationError
 from receiver.settings import PREFIX, load_settings
 
 
-# FOLDED: The secrets of the settings, for commands that need one.
 def configured_secrets() -> tuple[str, ...]:
     """Return the webhook secrets; raise ConfigurationError if there is none."""
     secrets = load_settings().plain_secrets()
@@ -31,15 +30,14 @@ def sign(file: IO[bytes]) -> None:
     click.echo(signature_of(file.read(), secrets[0]))
 
 
-# FOLDED: `receiver verify`: the check of a signature over exact bytes.
 @click.command()
 @click.argument("file", type=click.File("rb"))
 @click.option("--signature", required=True, metavar="sha256=HEX", help="The signature header's value.")
 def verify(file: IO[bytes], signature: str) -> int:
     """Check a signature over the exact bytes of FILE.
 
-    FILE may be - for standard input. The signature is valid if any secret of RECEIVER_SECRETS made it; the exit
-    code is 1 if none did.
+    FILE may be - for standard input. The signature is valid if any secret of RECEIVER_SECRETS made it. Otherwise
+    the exit code is 1.
     """
     secrets = configured_secrets()
     if is_signature_of(file.read(), signature.strip(), secrets):

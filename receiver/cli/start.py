@@ -1,4 +1,4 @@
-"""`receiver start agent`: start an agent that collects data by itself."""
+"""`receiver start`: start a job at the service, with this receiver as its webhook."""
 
 import functools
 from collections.abc import Awaitable, Callable, Mapping
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from receiver.cli.common.filters import json_option, text
-from receiver.cli.common.lazy_group import LazyGroup
+from receiver.cli.common.lazy_group import CommandGroup
 from receiver.cli.common.output import note, quoted, write_json, write_line
 from receiver.cli.common.service import ask, build
 from receiver.cli.common.service_fields import (
@@ -22,8 +22,6 @@ from receiver.cli.common.service_fields import (
 from receiver.core.text import escape_controls
 from receiver.settings import load_settings
 
-# FOLDED: What the commands share that start a job: its request with a webhook, the call, and the job's id as
-# output.
 if TYPE_CHECKING:  # the models take long to load, and the client loads httpx
     from receiver.requests.costs import Estimated
     from receiver.service.client import AsyncClient
@@ -76,7 +74,7 @@ def start_options(command: Command) -> Command:
 
 
 def _next_command(job_id: str, family: str, *, comes_here: bool) -> str:
-    """Return the command that shows the job; without events of it the receiver knows nothing of it."""
+    """Return the command that shows the job; the store knows a job only by its events."""
     if comes_here:
         return f"receiver jobs show {quoted(job_id)}, once its first event has arrived"
     return f"receiver jobs fetch {quoted(job_id)} --family {family}, once it is over"
@@ -94,44 +92,17 @@ def _write(job: "JobStarted", next_command: str, *, as_json: bool) -> None:
     note(f"next: {next_command}")
 
 
-@click.command()
-@click.argument("prompt", type=text, required=False)
-@click.argument("urls", metavar="[URL]...", type=text, nargs=-1)
-@click.option("--max-credits", type=int, metavar="N", help="The most credits that the job may cost.")
-@start_options
-def agent(prompt: str | None, urls: tuple[str, ...], max_credits: int | None, start: Start) -> None:
-    """Let an agent collect data by itself.
+@click.group(cls=CommandGroup)
+def start() -> None:
+    """Start a job at the service, with this receiver as its webhook.
 
-    It looks for what PROMPT asks for, beginning at the URLs if there are any. The job's id is written to standard
-    output. --set schema=JSON gives the form of the result.
+    Jobs cost credits; --estimate says how many. These commands need RECEIVER_API_KEY, and RECEIVER_PUBLIC_URL: the
+    address at which the service reaches this receiver. With --set webhook=URL the events go there, and with
+    --set webhook=null nowhere.
     """
-    from receiver.requests import AgentRequest
-
-    fields = start.given.but(prompt=prompt, urls=urls, maxCredits=max_credits)
-    require_argument(fields, "prompt", "PROMPT")
-    start.job(AgentRequest, fields, lambda client, request: client.agent(request), family="agent")
 
 
-# FOLDED: `receiver start batch_scrape`: start a scrape of several URLs.
-@click.command("batch_scrape")
-@click.argument("urls", metavar="[URL]...", type=text, nargs=-1)
-@start_options
-def batch_scrape(urls: tuple[str, ...], start: Start) -> None:
-    """Scrape every URL in one job.
-
-    The job's id is written to standard output. `receiver start batch` is the same.
-    """
-    from receiver.requests import BatchScrapeRequest
-
-    fields = start.given.but(urls=urls)
-    require_argument(fields, "urls", "URL...")
-    start.job(
-        BatchScrapeRequest, fields, lambda client, request: client.batch_scrape(request), family="batch_scrape"
-    )
-
-
-# FOLDED: `receiver start crawl`: start a crawl of a site.
-@click.command()
+@start.command()
 @click.argument("url", type=text, required=False)
 @click.option("--limit", type=int, metavar="N", help="At most this many pages.")
 @start_options
@@ -147,8 +118,24 @@ def crawl(url: str | None, limit: int | None, start: Start) -> None:
     start.job(CrawlRequest, fields, lambda client, request: client.crawl(request), family="crawl")
 
 
-# FOLDED: `receiver start extract`: start an extraction of structured data.
-@click.command()
+@start.command("batch_scrape")
+@click.argument("urls", metavar="[URL]...", type=text, nargs=-1)
+@start_options
+def batch_scrape(urls: tuple[str, ...], start: Start) -> None:
+    """Scrape every URL in one job.
+
+    The job's id is written to standard output.
+    """
+    from receiver.requests import BatchScrapeRequest
+
+    fields = start.given.but(urls=urls)
+    require_argument(fields, "urls", "URL...")
+    start.job(
+        BatchScrapeRequest, fields, lambda client, request: client.batch_scrape(request), family="batch_scrape"
+    )
+
+
+@start.command()
 @click.argument("urls", metavar="[URL]...", type=text, nargs=-1)
 @click.option("--prompt", type=text, metavar="TEXT", help="What to extract, in plain words.")
 @start_options
@@ -164,20 +151,19 @@ def extract(urls: tuple[str, ...], prompt: str | None, start: Start) -> None:
     start.job(ExtractRequest, fields, lambda client, request: client.extract(request), family="extract")
 
 
-# FOLDED: `receiver start`: the group of its subcommands.
-_SUBCOMMANDS = {
-    "crawl": "receiver.cli.start:crawl",
-    "batch_scrape": "receiver.cli.start:batch_scrape",
-    "extract": "receiver.cli.start:extract",
-    "agent": "receiver.cli.start:agent",
-}
+@start.command()
+@click.argument("prompt", type=text, required=False)
+@click.argument("urls", metavar="[URL]...", type=text, nargs=-1)
+@click.option("--max-credits", type=int, metavar="N", help="The most credits that the job may cost.")
+@start_options
+def agent(prompt: str | None, urls: tuple[str, ...], max_credits: int | None, start: Start) -> None:
+    """Let an agent collect data by itself.
 
-
-@click.group(cls=LazyGroup, subcommands=_SUBCOMMANDS, aliases={"batch": "batch_scrape"})
-def start() -> None:
-    """Start a job at the service, with this receiver as its webhook.
-
-    Jobs cost credits; --estimate says how many. These commands need RECEIVER_API_KEY, and RECEIVER_PUBLIC_URL: the
-    address at which the service reaches this receiver. With --set webhook=URL the events go there, and with
-    --set webhook=null nowhere.
+    It looks for what PROMPT asks for, beginning at the URLs if there are any. The job's id is written to standard
+    output. --set schema=JSON gives the form of the result.
     """
+    from receiver.requests import AgentRequest
+
+    fields = start.given.but(prompt=prompt, urls=urls, maxCredits=max_credits)
+    require_argument(fields, "prompt", "PROMPT")
+    start.job(AgentRequest, fields, lambda client, request: client.agent(request), family="agent")

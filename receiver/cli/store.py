@@ -1,4 +1,4 @@
-"""`receiver store`: the group of its subcommands."""
+"""`receiver store`: make or migrate a store, or move to another kind of store."""
 
 import asyncio
 
@@ -7,7 +7,7 @@ import click
 from receiver.cli.common.confirm import agreed, say, say_part
 from receiver.cli.common.exit_codes import FAILED, OK
 from receiver.cli.common.filters import plan_options, store_option
-from receiver.cli.common.lazy_group import LazyGroup
+from receiver.cli.common.lazy_group import CommandGroup
 from receiver.cli.common.output import note
 from receiver.cli.common.progress import progress
 from receiver.core.addresses import is_postgres, shown_address
@@ -19,36 +19,30 @@ from receiver.stores.copying import open_copy, source_sizes
 from receiver.stores.sql.connection import errors_of
 from receiver.stores.sql.copying import TARGET, CopySizes, StoreCopy
 
-_SUBCOMMANDS = {
-    "copy": "receiver.cli.store:copy",
-    "migrate": "receiver.cli.store:migrate",
-}
 
-
-@click.group(cls=LazyGroup, subcommands=_SUBCOMMANDS)
+@click.group(cls=CommandGroup)
 def store() -> None:
     """Make or migrate a store, or move to another kind of store."""
 
 
-# FOLDED: `receiver store copy`: everything in one store, into another one.
-@click.command()
+@store.command()
 @click.argument("source", metavar="FROM")
 @click.argument("target", metavar="TO")
 @plan_options
 def copy(source: str, target: str, yes: bool, dry_run: bool) -> int:
     """Copy the store at FROM into the one at TO, as to PostgreSQL.
 
-    TO has to be empty, or an earlier copy of FROM that nobody has used. The plan says how many events of such a
-    copy are removed, since FROM has them no longer.
+    TO has to be empty, or an earlier, unused copy of FROM. The plan says how many events of such a copy are removed
+    because FROM no longer has them.
 
     Programs may use FROM meanwhile; start none on TO before it is complete. The copy has the deliveries with their
     numbers and exact bytes, work items, attempts, quarantine, switches, schedules, once keys and recorded actions.
-    Workers build the index of words again. The counts of attempts by the minute begin anew, from which the console
-    draws two days, and workers show themselves when they start.
+    Workers build the search index again. The counts of attempts per minute, which the console draws, start at zero,
+    and workers appear when they start.
 
     At the end the command compares both stores. The exit code is 0 if they are equal. It is 1 if FROM has changed
-    meanwhile: stop its programs, and run the same command again, which copies only what changed. A stopped copy
-    goes on in the same way.
+    meanwhile: stop its programs, and run the same command again, which copies only what changed. The same command
+    also continues a stopped copy.
     """
     return asyncio.run(_copy(source, target, yes=yes, dry_run=dry_run))
 
@@ -57,9 +51,10 @@ async def _copy(source: str, target: str, *, yes: bool, dry_run: bool) -> int:
     say(f"copy {shown_address(source)} to {shown_address(target)}")
     with errors_of(TARGET):
         is_new = not open_store(target).exists()
-    if is_new:  # it is not made before somebody agrees
+    if is_new:  # it is made only after the question
+        new = "has no tables of ours yet; they" if is_postgres(target) else "does not exist yet and"
         say_part("from", _line(await source_sizes(source)))
-        say_part("to", f"{shown_address(target)} {_to_be_made(target)}")
+        say_part("to", f"{shown_address(target)} {new} will be made")
         if dry_run:
             return OK
         if not agreed("Copy?", yes=yes):
@@ -73,7 +68,7 @@ async def _copy(source: str, target: str, *, yes: bool, dry_run: bool) -> int:
             say_part("from", _line(held))
             say_part("to", _line(known))
             if removed:
-                say_part("removes", f"{counted(removed, 'event')} of TO that FROM has no longer")
+                say_part("removes", f"{counted(removed, 'event')} of TO that FROM no longer has")
             if dry_run:
                 return OK
             if not agreed("Copy?", yes=yes):
@@ -84,19 +79,13 @@ async def _copy(source: str, target: str, *, yes: bool, dry_run: bool) -> int:
             with progress("rows compared", None) as advance:
                 differing = await StoreCopy(reading, writing, advance=advance).differences()
         except BaseException:
-            note("stopped: the same command goes on with the rest")
+            note("stopped: the same command continues with the rest")
             raise
         held, known = await plan.sizes()
-    return _told(differing, held, known)
+    return _report(differing, held, known)
 
 
-def _to_be_made(target: str) -> str:
-    if is_postgres(target):
-        return "has no tables of ours yet; they will be made"
-    return "does not exist yet and will be made"
-
-
-def _told(differing: int, held: CopySizes, known: CopySizes) -> int:
+def _report(differing: int, held: CopySizes, known: CopySizes) -> int:
     if differing or held != known:
         say(f"copied {_line(known)}")
         say(
@@ -115,19 +104,23 @@ def _line(sizes: CopySizes) -> str:
     )
 
 
-# FOLDED: `receiver store migrate`: make the tables, or bring them to this version.
-@click.command()
+@store.command()
 @store_option
 def migrate(store: str | None) -> int:
     """Make the store, or migrate one of an older version.
 
-    `receiver serve` and `receiver work` do the same when they start. This command is for a user of the database who
-    may create tables, where the user of the other programs may not.
+    `receiver serve` and `receiver work` do the same when they start. Use this command if their database user may
+    not create tables.
     """
     settings = load_settings(store=store)
     opened = open_store(settings.store)
     before = opened.schema() if opened.exists() else None
-    asyncio.run(_make(settings.store))
+
+    async def make() -> None:
+        async with open_store(settings.store).log():
+            pass
+
+    asyncio.run(make())
     after = opened.schema()
     version = after.stored if after else 0
     if before == after:
@@ -137,8 +130,3 @@ def migrate(store: str | None) -> int:
     else:
         say(f"migrated {settings.shown_store()} from schema {before.stored} to {version}")
     return OK
-
-
-async def _make(url: str) -> None:
-    async with open_store(url).log():
-        pass

@@ -29,10 +29,14 @@ from receiver.errors import AmbiguousJob, StoreError, StoreRefused, UnknownDeliv
 from receiver.settings import load_reading_settings
 from receiver.stores import open_store
 
-# FOLDED: The deliveries that a tail follows until they reach the wanted state.
 MAX_FOLLOWED = 5_000
 """The newest deliveries that are followed at one time: reading all of them takes a tenth of a second."""
 SCAN_LIMIT = 500
+"""Deliveries of one read."""
+_PAUSE = timedelta(milliseconds=500)
+"""Between two attempts to open a store that is absent."""
+
+Show = Callable[[Sequence[EventRow]], None]
 
 
 class Followed:
@@ -76,13 +80,12 @@ class Followed:
         return found
 
 
-# FOLDED: The reader of standard output: a command that only waits ends when it goes.
 @contextmanager
 def ending_without_reader() -> Iterator[None]:
     """Cancel the running task within the block when the reader of standard output closes its pipe, as `head` does.
 
-    A command that only waits would not notice. Only Linux tells it: an end of a pipe whose other end is closed is
-    an error condition of its descriptor (poll(2), POLLERR), which an event loop reports to readers.
+    A command that only waits would not notice. Only Linux reports it: a closed other end of a pipe is an error
+    condition of the descriptor (poll(2), POLLERR), which an event loop passes to readers.
     """
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     if sys.platform != "linux" or task is None or not _is_pipe(sys.stdout):
@@ -115,13 +118,6 @@ def _is_pipe(stream: Any) -> bool:
         return False
 
 
-"""Deliveries of one read."""
-_PAUSE = timedelta(milliseconds=500)
-"""Between two attempts to open a store that is absent."""
-
-Show = Callable[[Sequence[EventRow]], None]
-
-
 @click.command()
 @arrival_filter_options
 @click.option(
@@ -136,7 +132,7 @@ def tail(wanted: DeliveryFilter, lines: int, most: int | None, form: ListForm, s
     It begins with the last ten events; --lines 0 leaves them out. Each event is shown once, with its state at that
     time. With --state it is shown when it reaches that state; earlier events that are not done or dead are followed
     too, at most 5,000 at a time. A state that lasts less than a tenth of a second may be missed. If there is no
-    store yet, the command waits for one. With --limit it ends after so many events, with the first ten among them.
+    store yet, the command waits for one. With --limit it ends after that many events, including the first ten.
     """
     follower = Follower(
         open_store(load_reading_settings(store=store).store), SystemClock(), shown(form), limit=most
@@ -277,7 +273,7 @@ def shown(form: ListForm) -> Show:
 
 
 async def _has(reports: Reports, delivery: DeliverySummary) -> bool:
-    """Tell whether this store has the delivery at the same seq, and so is the one that was followed before."""
+    """Return whether this store is the one that was followed before: it has the delivery at the same seq."""
     try:
         return (await reports.detail(delivery.key)).summary.seq == delivery.seq
     except UnknownDelivery:

@@ -35,7 +35,6 @@ from receiver.worker.routing.trial import RoutingWatch
 from receiver.worker.upkeep.presence import new_worker_id
 from receiver.worker.upkeep.strain import Exhaustion, LoopWatch
 
-# FOLDED: Stops a worker at a signal, and ends its process if the worker does not react.
 log = event_log(__name__)
 
 
@@ -51,16 +50,16 @@ class Stopper:
         self._stop: asyncio.Event | None = None
         self._process = os.getpid()
         self.asked, self._ask = os.pipe()
-        """`asked` can be read after somebody has asked."""
+        """A descriptor that can be read once the worker was asked to stop."""
         os.set_blocking(self._ask, False)
 
     def start(self) -> None:
-        """Start the thread that passes the request on. It does nothing before somebody asks."""
-        # A signal handler must not start this thread: it may have interrupted the start of another one.
+        """Start the thread that passes the request on. It waits until there is one."""
+        # A signal handler must not start this thread: it may have interrupted the start of another thread.
         threading.Thread(target=self._watch, daemon=True).start()
 
     def attach(self, loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
-        """Set the event loop, and the event in it that is set when somebody asks from now on."""
+        """Set the event loop, and the event in it that a request sets from now on."""
         self._loop, self._stop = loop, stop
 
     def ask(self, *_: object) -> None:
@@ -73,7 +72,7 @@ class Stopper:
             os.write(self._ask, b"\0")
 
     def ask_at_end_of_input(self) -> None:
-        """Ask the worker to stop when the supervisor has died and so the standard input ends."""
+        """Ask the worker to stop when the standard input ends, because the supervisor has died."""
         while os.read(sys.stdin.fileno(), 1024):
             pass
         self.ask()
@@ -94,7 +93,7 @@ _MARGIN = timedelta(seconds=4)
 
 
 class _WorkCommand(click.Command):
-    """Whoever looks for commands of work items, and writes `receiver work list`, is told where they are."""
+    """Names `receiver work-items` in the error for `receiver work list`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         try:
@@ -115,7 +114,7 @@ class _WorkCommand(click.Command):
 @click.option("--with-parent", is_flag=True, hidden=True, help="Stop when standard input ends.")
 @click.option("--stubs", is_flag=True, hidden=True, help="Log a handler to paste for events without one.")
 @click.option(
-    "--store-refusal-told", is_flag=True, hidden=True, help="Do not tell it again if the store is refused."
+    "--store-refusal-told", is_flag=True, hidden=True, help="Do not report again that the store is refused."
 )
 def work(
     name: str | None,

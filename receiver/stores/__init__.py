@@ -1,17 +1,19 @@
-"""Choose a store by its address.
+"""Choose a store by its address, and the clock that goes with it.
 
 `sql` has what all SQL stores share. `writer_process` appends to one in another process.
 """
 
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 from receiver.core.addresses import is_postgres
 from receiver.errors import ConfigurationError
 
 if TYPE_CHECKING:  # it names everything that a store can hold, of which a process that writes needs little
+    from receiver.core.clock import Clock
     from receiver.core.ports.store import Store
 
-__all__ = ["open_store"]
+__all__ = ["open_clock", "open_store"]
 
 
 def open_store(url: str, *, in_process: bool = False) -> "Store":
@@ -44,3 +46,10 @@ def open_store(url: str, *, in_process: bool = False) -> "Store":
         return PostgresStore(url)
     wrong = f"no store has addresses that begin with {scheme}:" if "://" in url else "this is no address of a store"
     raise ConfigurationError(f"{wrong}; write sqlite:///receiver.db")
+
+
+def open_clock(store: "Store", clock: "Clock | None") -> "AbstractAsyncContextManager[Clock]":
+    """Open the clock that was given, or the one that all processes which share the store have."""
+    from receiver.core.clock import SystemClock  # with an event loop, which most commands need not
+
+    return store.clock(SystemClock()) if clock is None else nullcontext(clock)

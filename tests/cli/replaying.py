@@ -54,7 +54,7 @@ class Command:
     def way_on(self) -> list[str]:
         """The command line that it printed for the continuation."""
         lines = self.err.splitlines()
-        name, *arguments = shlex.split(lines[lines.index("to go on where this stopped:") + 1])
+        name, *arguments = shlex.split(lines[lines.index("to continue where this stopped:") + 1])
         assert name == "receiver"
         return arguments
 

@@ -12,7 +12,6 @@ import sys
 from contextlib import closing
 from datetime import timedelta
 from functools import partial
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +23,6 @@ from receiver.core.clock import local_time
 from receiver.core.types import WorkerId
 from receiver.stores import open_store
 from receiver.stores.sqlite.bodies import body_files
-from receiver.stores.sqlite.delivery_keys import add_functions
-from receiver.stores.sqlite.files import APPLICATION_ID
 from tests.cli.kept import DEAD, DONE, NOON, RUNNING, SAVE, WAITING, delivery, fill, on_a_terminal
 from tests.cli.replaying import keep
 from tests.doubles import LONG
@@ -264,24 +261,6 @@ def test_a_store_is_backed_up_and_restored_through_a_link() -> None:
     assert (keys(KEPT)[-1], keys(aside)[-1]) == ("long", "later")
     assert invoke("events", "raw", "later", "--store", f"sqlite:///{aside}") == 0
     assert invoke("events", "raw", "long") == 0
-
-
-@pytest.mark.usefixtures("configured")
-@pytest.mark.parametrize("newest", [1, 3, 13])
-def test_a_store_with_an_older_schema_is_backed_up(newest: int) -> None:
-    """It has no files beside it."""
-    folder = resources.files("receiver.stores.sqlite") / "migrations"
-    names = sorted(one.name for one in folder.iterdir() if one.name.endswith(".sql"))[:newest]
-    with closing(sqlite3.connect(KEPT)) as connection:
-        add_functions(connection)
-        connection.execute("PRAGMA journal_mode = WAL")
-        for name in names:
-            connection.executescript((folder / name).read_text(encoding="utf-8"))
-        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        connection.execute(f"PRAGMA user_version = {newest}")
-
-    assert invoke("backup", "copy.db") == 0
-    assert select(COPY, "PRAGMA user_version") == [(newest,)]
 
 
 @pytest.mark.usefixtures("filled")

@@ -19,7 +19,7 @@ from receiver.core.work import StoreFacts
 from receiver.errors import StoreError
 from receiver.stores import open_store
 from receiver.stores.grouped_log import GroupedLog
-from receiver.stores.sqlite.statements import upkeep
+from receiver.stores.sqlite import statements
 from tests.doubles import appended, delivery
 
 MUCH = 10**9
@@ -169,7 +169,7 @@ def test_an_sqlite_without_full_text_search_is_wrong_where_search_is_on(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Some Pythons have such a one: exit code 2, and what to do. Without search it does not matter."""
-    monkeypatch.setattr(upkeep, "HAS_MODULE", upkeep.HAS_MODULE.replace("fts5", "fts5_that_is_missing"))
+    monkeypatch.setattr(statements, "HAS_MODULE", statements.HAS_MODULE.replace("fts5", "fts5_that_is_missing"))
     assert invoke("check") == 0
     capsys.readouterr()
 
@@ -397,7 +397,7 @@ def test_it_tells_that_no_worker_runs(capsys: pytest.CaptureFixture[str]) -> Non
     asyncio.run(make())
 
     assert invoke("check") == 0
-    assert "workers   none runs now; `receiver serve` starts one" in capsys.readouterr().out
+    assert "workers   none runs now; `receiver serve` and `receiver work` start one" in capsys.readouterr().out
 
 
 def test_it_says_how_to_get_a_browser_for_the_emulator(

@@ -25,7 +25,7 @@ from tests.cli.kept import BODY, DEAD, DONE, NOON, SAVE, STORE, TELL, delivery, 
 from tests.doubles import appended
 
 TITLES = ["received", "type", "id", "job_id", "state", "reported", "duplicates", "size", "subject"]
-NOT_ROUTED = "new: not routed yet, no worker has looked for its handlers since it came"
+NOT_ROUTED = "new: not routed yet; a worker chooses the handlers of a new event"
 pytestmark = pytest.mark.usefixtures("configured")
 
 

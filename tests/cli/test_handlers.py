@@ -350,7 +350,7 @@ def test_disable_asks(capsys: pytest.CaptureFixture[str]) -> None:
     made(WAITING)
 
     assert invoke("disable", SAVE) == 2
-    assert "there is no terminal to ask: add --yes to go on" in capsys.readouterr().err
+    assert "there is no terminal to ask: add --yes to continue" in capsys.readouterr().err
     assert on_a_terminal("handlers", "disable", SAVE, answer="n\n")[0] == 1
     assert switches(capsys)[SAVE] == "on"
 

@@ -184,7 +184,7 @@ def test_after_an_error_the_same_command_continues(capsys: pytest.CaptureFixture
 
     stopped, error = capsys.readouterr().err.splitlines()
     assert stopped == (
-        "stopped: 1,000 of 2,500 events were read, 1,000 imported; the same command goes on with the rest"
+        "stopped: 1,000 of 2,500 events were read, 1,000 imported; the same command continues with the rest"
     )
     assert "the disk is gone" in error
     execute("DROP TRIGGER broken")
@@ -213,7 +213,7 @@ def test_ctrl_c_finishes_the_batch_and_the_same_command_continues() -> None:
     come = len(stored(OTHER))
     assert come in (1_000, 2_000, 3_000)
     assert err.rstrip("\n") == (
-        f"stopped: {come:,} of 3,500 events were read, {come:,} imported; the same command goes on with the rest"
+        f"stopped: {come:,} of 3,500 events were read, {come:,} imported; the same command continues with the rest"
     )
     execute("DROP TRIGGER slow")
     assert invoke("import", "bundle", "--yes", "--store", OTHER) == 0

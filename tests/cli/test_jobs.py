@@ -167,7 +167,7 @@ def test_one_job_is_shown_for_people(capsys: pytest.CaptureFixture[str]) -> None
 
     out = capsys.readouterr().out
     assert f"state           open since {local_time(NOON + timedelta(minutes=4))}, " in out
-    assert "1  deliveries that no worker has looked at" in out
+    assert "1  deliveries that are not routed yet" in out
     assert "\nwarnings\n  nothing came for an hour" in out
 
 

@@ -161,7 +161,7 @@ def test_a_monitor_is_deleted_after_its_plan(
     assert invoke("monitors", "delete", "mon-1", "--dry-run") == 0
     assert capsys.readouterr().out == plan
     assert invoke("monitors", "delete", "mon-1") == 2
-    assert "add --yes to go on" in capsys.readouterr().err
+    assert "add --yes to continue" in capsys.readouterr().err
     assert [one.method for one in stub.connections] == ["GET", "GET"]
 
     assert invoke("monitors", "delete", "mon-1", "--yes") == 0

@@ -98,7 +98,7 @@ async def test_a_cancellation_waits_for_the_chunk_at_hand(capsys: pytest.Capture
     assert capsys.readouterr() == (
         "",
         "stopped: 1,000 of 1,500 items were checked, 1,000 changed; "
-        "the same command goes on with the rest (--limit 500)\n",
+        "the same command continues with the rest (--limit 500)\n",
     )
 
 

@@ -194,7 +194,7 @@ def test_ctrl_c_finishes_the_step_at_hand_and_the_same_command_continues() -> No
     assert process.returncode == 130
     removed = 600 - left()
     assert removed in range(100, 600, 100)
-    assert err.rstrip() == f"stopped: {removed} of 600 were deleted; the same command goes on with the rest"
+    assert err.rstrip() == f"stopped: {removed} of 600 were deleted; the same command continues with the rest"
     execute("DROP TRIGGER slow")
     assert invoke("prune", "--older-than", "30d", "--yes") == 0
     assert left() == 0

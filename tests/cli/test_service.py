@@ -53,7 +53,7 @@ def test_the_next_command_for_a_job_without_events_here_asks_the_service(
     """`jobs show` would never know the job."""
     answers["POST /v2/batch/scrape"] = (200, {"id": JOB, "url": "u"})
 
-    assert invoke("start", "batch", "https://example.com/1", "--set", f"webhook={webhook}") == 0
+    assert invoke("start", "batch_scrape", "https://example.com/1", "--set", f"webhook={webhook}") == 0
 
     assert capsys.readouterr().err == f"next: receiver jobs fetch {JOB} --family batch_scrape, once it is over\n"
 
@@ -64,7 +64,7 @@ def test_a_batch_says_which_urls_were_left_out(
     """This holds for JSON too."""
     answers["POST /v2/batch/scrape"] = (200, {"id": JOB, "url": "u", "invalidURLs": ["http://b\x1b[2J"]})
 
-    assert invoke("start", "batch", "https://example.com/1", "http://b", "--json") == 0
+    assert invoke("start", "batch_scrape", "https://example.com/1", "http://b", "--json") == 0
 
     captured = capsys.readouterr()
     assert json.loads(captured.out) == {"job_id": JOB, "url": "u", "invalid_urls": ["http://b\x1b[2J"]}
@@ -138,7 +138,7 @@ def test_a_missing_setting_is_named(
     "args",
     [
         ("start", "crawl", "https://example.com"),
-        ("start", "batch", "https://example.com"),
+        ("start", "batch_scrape", "https://example.com"),
         ("monitors", "create", "Prices", "https://example.com", "--every", "hourly"),
     ],
 )
@@ -183,7 +183,9 @@ def test_a_refusal_of_the_service_has_advice(
     ("status", "body", "may_run"),
     [(500, {"error": "oh"}, True), (200, {"success": True}, True), (402, {"error": "no"}, False), (307, {}, False)],
 )
-@pytest.mark.parametrize(("kind", "path"), [("crawl", "crawl"), ("batch", "batch/scrape"), ("agent", "agent")])
+@pytest.mark.parametrize(
+    ("kind", "path"), [("crawl", "crawl"), ("batch_scrape", "batch/scrape"), ("agent", "agent")]
+)
 def test_a_start_with_an_unknown_result_is_reported(
     stub: Stub,
     answers: dict[str, tuple[int, Any]],

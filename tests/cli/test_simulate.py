@@ -269,10 +269,10 @@ def test_maintenance_gives_its_advice_in_one_sentence(capsys: pytest.CaptureFixt
 
     split, whole = capsys.readouterr().out.splitlines()
     assert split == (
-        "22m at one go loses 60 of 3,000 deliveries; in 2 parts of 1m, 21m with 1m up between them it loses none, "
-        "and is over after 23m."
+        "22m in one part loses 60 of 3,000 deliveries; in 2 parts of 1m, 21m with 1m up between them it loses "
+        "nothing, and is over after 23m."
     )
-    assert whole == "3m at one go loses 0 of 600 deliveries: there is no need to split it."
+    assert whole == "3m in one part loses 0 of 600 deliveries: there is no need to split it."
 
 
 def test_maintenance_that_always_loses_is_a_failure(capsys: pytest.CaptureFixture[str]) -> None:
@@ -282,7 +282,7 @@ def test_maintenance_that_always_loses_is_a_failure(capsys: pytest.CaptureFixtur
     assert invoke("maintenance", "--length", "3m", *rate, "--json") == 1
 
     sentence, fields = capsys.readouterr().out.splitlines()
-    assert sentence.startswith("3m at one go loses 18 of 120 deliveries; each of ")
+    assert sentence.startswith("3m in one part loses 18 of 120 deliveries; each of ")
     assert json.loads(fields)["best"] is None
 
 

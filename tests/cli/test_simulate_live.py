@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from receiver.cli.main import receiver, run
-from receiver.cli.simulate.flags import FAULTS_OF_SENDER
+from receiver.cli.simulate.command import FAULTS_OF_SENDER
 from receiver.cli.simulate.live import Played, Poster, as_json, print_played
 from receiver.core.signing import verify
 from receiver.service.sender import Sender

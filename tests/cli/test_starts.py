@@ -33,7 +33,7 @@ def started(answers: Answers) -> None:
     ("args", "path", "body"),
     [
         (("batch_scrape", PAGE, PAGE), "/v2/batch/scrape", {"urls": [PAGE, PAGE], "webhook": HOOK}),
-        (("batch", PAGE), "/v2/batch/scrape", {"urls": [PAGE], "webhook": HOOK}),
+        (("batch_scrape", PAGE), "/v2/batch/scrape", {"urls": [PAGE], "webhook": HOOK}),
         (
             ("extract", PAGE, "--prompt", "prices"),
             "/v2/extract",

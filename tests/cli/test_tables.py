@@ -1,6 +1,7 @@
 """How listings share the room of a terminal, and what becomes of columns that have none."""
 
 import re
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from receiver.cli.common.tables import NARROW, Column, arranged, cells, cut, mom
 from receiver.cli.main import receiver, run
 from receiver.core.units import parse_moment
 from tests.cli.kept import DEAD, DONE, SAVE, TELL, ended, fill
+from tests.doubles import LONG
 
 NOON = datetime(2026, 8, 4, 12, tzinfo=UTC)
 LISTINGS = (
@@ -285,3 +287,19 @@ def test_wrong_columns_are_wrong_use(
     """The message names similar columns."""
     assert run(receiver.main, ["events", "list", *flags]) == 2
     assert words in capsys.readouterr().err
+
+
+def test_a_listing_in_a_pipe_does_not_load_rich(configured: None) -> None:
+    """Its import takes longer than the listing itself."""
+    fill(lambda store: store.item(DEAD))
+    program = """
+import sys
+from receiver.cli.main import receiver
+for words in ("events list", "work-items list", "jobs list", "work-items states"):
+    receiver.main(words.split(), standalone_mode=False)
+print("rich" in sys.modules, file=sys.stderr)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=LONG, check=True)
+
+    assert done.stderr == "False\n"
+    assert "key-1" in done.stdout

@@ -187,7 +187,7 @@ def test_without_a_terminal_it_needs_yes(capsys: pytest.CaptureFixture[str]) -> 
         assert invoke(*command) == 2
         out, err = capsys.readouterr()
         assert f"to {command[0]}\n" in out
-        assert "there is no terminal to ask: add --yes to go on, or --dry-run to see only the plan" in err
+        assert "there is no terminal to ask: add --yes to continue, or --dry-run to see the plan" in err
     assert states() == EVERY_STATE
 
 
@@ -383,7 +383,7 @@ def test_after_an_error_it_says_how_many_were_changed(capsys: pytest.CaptureFixt
     assert invoke("retry", *ALL, "--yes") == 3
     err = capsys.readouterr().err
     assert err.splitlines()[0] == (
-        "stopped: 500 of 1,001 work items were checked, 500 retried; the same command goes on with the rest"
+        "stopped: 500 of 1,001 work items were checked, 500 retried; the same command continues with the rest"
     )
     assert "the disk is gone" in err.splitlines()[1]
     assert Counter(states()) == {"waiting": CHUNK, "dead": CHUNK + 1}
@@ -404,7 +404,7 @@ def test_with_a_limit_it_prints_the_rest_of_the_limit(capsys: pytest.CaptureFixt
     assert invoke("retry", *ALL, "--limit", "700", "--yes") == 3
     err = capsys.readouterr().err
     assert err.startswith("stopped: 500 of 700 work items were checked, 500 retried; ")
-    assert "the same command goes on with the rest (--limit 200)\n" in err
+    assert "the same command continues with the rest (--limit 200)\n" in err
 
 
 def command(*args: str) -> list[str]:
@@ -433,7 +433,7 @@ def test_ctrl_c_finishes_the_chunk_at_hand_and_the_same_command_continues() -> N
     assert changed in (CHUNK, 2 * CHUNK)
     assert err.rstrip("\n") == (
         f"stopped: {changed:,} of 1,500 work items were checked, {changed:,} retried; "
-        "the same command goes on with the rest"
+        "the same command continues with the rest"
     )
     execute("DROP TRIGGER slow")
     assert invoke("retry", *ALL, "--yes") == 0

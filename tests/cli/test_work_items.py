@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from receiver.cli.main import receiver, run
-from receiver.cli.work_items.list import readable
+from receiver.cli.work_items import readable
 from receiver.core.clock import local_time
 from receiver.core.types import AttemptOutcome, DeliveryKey, Trigger, WorkState
 from receiver.core.views import work_detail

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from receiver.cli.work_items.list import states as states_command
+from receiver.cli.work_items import states as states_command
 from receiver.core import work_states
 from receiver.core.types import WorkState
 from receiver.core.work_states import MOVES, OPERATORS, Cause, ImpossibleMove, next_state

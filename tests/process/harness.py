@@ -16,7 +16,7 @@ from typing import Any
 from receiver.core.clock import SystemClock, to_micros
 from receiver.stores.sql.columns_of_bodies import decoded
 from receiver.stores.sqlite import bodies
-from receiver.stores.sqlite.statements.log import BODY
+from receiver.stores.sqlite.statements import BODY
 from tests.process import warm
 from tests.process.load import Load
 from tests.process.programs import Program, Serving, Started, kill

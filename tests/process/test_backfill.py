@@ -118,7 +118,7 @@ async def test_fetched_events_are_handled_when_they_are_replayed(tmp_path: Path)
 
 
 async def test_ctrl_c_while_a_job_is_stored_finishes_the_current_part(tmp_path: Path) -> None:
-    """It says how much is stored, which is the truth, and the same command goes on with the rest."""
+    """It says how much is stored, which is the truth, and the same command continues with the rest."""
     pages = 12_000
 
     def count() -> int:

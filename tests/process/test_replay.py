@@ -16,7 +16,7 @@ from tests.doubles import appended, delivery
 from tests.process.harness import PATIENCE_SECONDS, Deployment, Program
 
 _STOPPING = "stopping after this event"
-_GO_ON = "to go on where this stopped:"
+_GO_ON = "to continue where this stopped:"
 
 _CODE = """
 import asyncio, os, threading, time

@@ -61,7 +61,7 @@ async def test_a_process_that_dies_while_the_server_loads_ends_the_start(tmp_pat
         assert await serving.exit_code() == 3
         await serving.gone()
 
-        assert "the process that writes could not open the store: killed by SIGKILL" in serving.output
+        assert "the writer process could not open the store: killed by SIGKILL" in serving.output
         assert "Traceback" not in serving.output
 
 

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import psycopg
 
-from receiver.stores.postgres.address import parse_address
+from receiver.stores.postgres.connection import parse_address
 
 
 class Tables(Protocol):

@@ -30,7 +30,7 @@ from receiver.core.types import (
     WorkState,
 )
 from receiver.core.work import Attempt, NewWork, RecordedRun, WorkFilter
-from receiver.stores.postgres.address import parse_address
+from receiver.stores.postgres.connection import parse_address
 from receiver.stores.postgres.schema import prepare
 from receiver.stores.postgres.store import PostgresStore
 from receiver.stores.sql.statements.deliveries import MONITOR_CHECK

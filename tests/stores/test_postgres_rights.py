@@ -12,7 +12,7 @@ from receiver.core.recorded_actions import NewAction
 from receiver.core.schedules import PlannedRun
 from receiver.errors import StoreRefused
 from receiver.stores.copying import open_copy
-from receiver.stores.postgres.address import parse_address
+from receiver.stores.postgres.connection import parse_address
 from receiver.stores.postgres.schema import prepare
 from receiver.stores.postgres.store import PostgresStore
 from receiver.stores.sql.copying import StoreCopy

@@ -8,7 +8,7 @@ import pytest
 
 from receiver.core.work_states import SKIPPABLE
 from receiver.stores.postgres.connection import PostgresConnection, Translation
-from receiver.stores.postgres.statements import work
+from receiver.stores.postgres.dialect import WRITES
 from receiver.stores.postgres.store import PostgresStore
 from tests.stores.conftest import open_all
 from tests.stores.opened import SECOND, ended
@@ -74,7 +74,7 @@ async def test_attempts_that_others_ended_alike_with_are_found_by_the_primary_ke
     async with open_all(PostgresStore(postgres_url)) as opened:
         await opened.settle(*[ended(work_id) for work_id in await opened.items(200, claim=True)])
     tables = PostgresTables(postgres_url)
-    statement = Translation(tables.schema)(work.ALSO_ENDED)
+    statement = Translation(tables.schema)(WRITES.sql.also_ended)
     with tables.connect() as connection:
         connection.execute(b"SET enable_seqscan = off")
         connection.execute(b"ANALYZE")
@@ -88,15 +88,15 @@ async def test_attempts_that_others_ended_alike_with_are_found_by_the_primary_ke
 
 
 BY_ID = {
-    "finish": work.FINISH,
-    "holders": work.HOLDERS,
-    "promote": work.PROMOTE,
-    "started": work.MARK_STARTED,
-    "renew": work.RENEW,
-    "release": work.RELEASE_LEASES,
-    "recheck": work.RECHECK,
-    "release held": work.RELEASE,
-    **{f"skip {state}": work.skip(state) for state in sorted(SKIPPABLE)},
+    "finish": WRITES.sql.finish,
+    "holders": WRITES.sql.holders,
+    "promote": WRITES.sql.promote,
+    "started": WRITES.sql.mark_started,
+    "renew": WRITES.sql.renew,
+    "release": WRITES.sql.release_leases,
+    "recheck": WRITES.sql.recheck,
+    "release held": WRITES.sql.release,
+    **{f"skip {state}": WRITES.sql.skip[state] for state in sorted(SKIPPABLE)},
 }
 VALUES = {"ids": [1, 2, 3], "id": 1, "worker": "w", "handler": "one", "note": ""}
 

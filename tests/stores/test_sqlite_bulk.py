@@ -1,71 +1,25 @@
-"""How a SQLite file is kept small: its form, compression, reclaimed pages, and files of schema 3."""
+"""How a SQLite file is kept small: its form, compression, and reclaimed pages."""
 
 import random
 import re
-import sqlite3
-from contextlib import closing
-from importlib import resources
 from pathlib import Path
 
 import pytest
 
 from receiver.core.activity import PruneRule
 from receiver.core.bulk import Imported
-from receiver.core.clock import to_micros
-from receiver.core.types import AppendOutcome, DeliveryKey, Origin
+from receiver.core.types import DeliveryKey
 from receiver.core.work import NewWork
 from receiver.stores.sqlite.controls import MAX_PAUSE_SECONDS, PAUSE_SECONDS, SqliteControls
 from receiver.stores.sqlite.database import Database
-from receiver.stores.sqlite.files import APPLICATION_ID
 from receiver.stores.sqlite.store import SqliteStore
 from tests.doubles import NOON, appended, delivery
 from tests.stores.conftest import open_all
-from tests.stores.opened import DAY, DEAD, MUCH, ONE
+from tests.stores.opened import DAY, ONE
 from tests.stores.rows import execute, select
 
 LONG = b'{"type": "crawl.page", "text": "' + b"some words of a page " * 5_000 + b'"}'
 PAGE = 8192
-MIGRATIONS = resources.files("receiver.stores.sqlite") / "migrations"
-
-
-def make_schema_3(path: Path) -> None:
-    """Make a database as the third version left it: one delivery, dead."""
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("PRAGMA journal_mode = WAL")
-        for name in ("0001_deliveries.sql", "0002_work.sql", "0003_dispatch.sql"):
-            connection.executescript((MIGRATIONS / name).read_text(encoding="utf-8"))
-        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        connection.execute("PRAGMA user_version = 3")
-        row = ("old", to_micros(NOON), len(LONG))
-        connection.execute("INSERT INTO deliveries VALUES (1, ?, 'crawl.page', 'job', 'old', 1, ?, ?, 2)", row)
-        connection.execute('INSERT INTO bodies VALUES (1, \'[["a", "b"]]\', ?)', (LONG,))
-        connection.execute(
-            "INSERT INTO work_items (delivery_seq, handler, state, attempts, trigger, due_at, last_error) "
-            "VALUES (1, 'one', 'dead', 1, 'delivery', 0, 'no')"
-        )
-        connection.execute("UPDATE marks SET value = 1 WHERE name = 'routed'")
-        connection.commit()
-
-
-async def test_a_file_of_schema_3_is_migrated(path: Path) -> None:
-    """Its delivery came from the sender and has its body. It can be compressed, planned for and pruned."""
-    make_schema_3(path)
-
-    async with open_all(SqliteStore(f"sqlite:///{path}")) as opened:
-        (summary,) = await opened.listed(failed=True)
-        assert (summary.key, summary.origin, summary.has_body, summary.duplicates) == (
-            "old",
-            Origin.SENDER,
-            True,
-            2,
-        )
-        assert (await opened.maintenance.compress(limit=9)).count == 1
-        detail = await opened.reports.detail(DeliveryKey("old"))
-        assert (detail.body, detail.headers) == (LONG, (("a", "b"),))
-        assert await opened.add(delivery("old", body=LONG)) == [AppendOutcome.DUPLICATE]
-        assert (await opened.seen(1)).state is DEAD
-        assert await opened.maintenance.reclaim(MUCH) == 0, "an old file keeps its size"
-    assert select(path, "PRAGMA integrity_check") == [("ok",)]
 
 
 async def test_a_new_file_has_large_pages_and_can_shrink(made: Path) -> None:

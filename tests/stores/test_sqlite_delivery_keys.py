@@ -14,12 +14,11 @@ import pytest
 
 from receiver.core.deliveries import Delivery
 from receiver.core.types import AppendOutcome, DeliveryKey
-from receiver.stores.sqlite import bodies, delivery_keys
+from receiver.stores.sqlite import bodies, delivery_keys, statements
 from receiver.stores.sqlite.database import transaction
 from receiver.stores.sqlite.delivery_keys import DeliveryKeys, add_functions, index_key
-from receiver.stores.sqlite.dialect import READS
+from receiver.stores.sqlite.dialect import READS, WRITES
 from receiver.stores.sqlite.log import insert_deliveries
-from receiver.stores.sqlite.statements import log, upkeep
 from receiver.stores.sqlite.store import SqliteStore
 from receiver.stores.sqlite.write_ahead_log import log_path
 from tests.doubles import delivery
@@ -163,10 +162,10 @@ def test_what_others_store_is_moved_too(connection: sqlite3.Connection, made: Pa
 
 def schedule(connection: sqlite3.Connection, key: str) -> None:
     """Store a delivery as a worker does."""
-    assert connection.execute(log.HAS_DELIVERY, {"key": key}).fetchone() is None
+    assert connection.execute(statements.HAS_DELIVERY, {"key": key}).fetchone() is None
     row = (key, "schedule.run", None, None, None, 0, 1, "schedule")
-    (seq,) = connection.execute(log.INSERT_DELIVERY, row).fetchone()
-    connection.execute(log.insert_bodies(1), (seq, "[]", b"b", 0))
+    (seq,) = connection.execute(statements.INSERT_DELIVERY, row).fetchone()
+    connection.execute(statements.insert_bodies(1), (seq, "[]", b"b", 0))
 
 
 def twins(count: int) -> list[DeliveryKey]:
@@ -220,7 +219,7 @@ def test_any_number_of_writers_agree_with_the_table(made: Path, monkeypatch: pyt
                 case 2 if there:
                     gone = random.sample(sorted(there.values()), random.randint(1, len(there)))
                     with transaction(main, timedelta(seconds=5)):
-                        for statement in upkeep.REMOVE_ALL:
+                        for statement in WRITES.sql.remove_all:
                             main.execute(statement, {"seqs": json.dumps(gone)})
                 case 3 if chosen[0] not in there:
                     schedule(main, chosen[0])
@@ -230,7 +229,7 @@ def test_any_number_of_writers_agree_with_the_table(made: Path, monkeypatch: pyt
             there = {DeliveryKey(key): seq for key, seq in main.execute("SELECT key, seq FROM deliveries")}
             assert keys.find(connection, pool) == there
             assert DeliveryKeys().find(main, pool) == there
-            is_there = main.execute(log.HAS_DELIVERY, {"key": chosen[0]}).fetchone() is not None
+            is_there = main.execute(statements.HAS_DELIVERY, {"key": chosen[0]}).fetchone() is not None
             assert is_there == (chosen[0] in there)
             beginning = {"first": chosen[0][:9], "above": chosen[0][:9] + "\x7f", "rows": 99}
             begun = {key for (key,) in main.execute(READS.deliveries.keys_from, beginning)}
@@ -287,7 +286,7 @@ async def test_a_delivery_that_was_pruned_before_its_key_was_moved_can_come_agai
     """Its key is not in the index, and the new delivery has another seq."""
     keys, wanted = DeliveryKeys(gathered=FEW), uuids(3 * FEW)
     store(connection, keys, wanted[:100])
-    for statement in upkeep.REMOVE_ALL:
+    for statement in WRITES.sql.remove_all:
         connection.execute(statement, {"seqs": json.dumps(list(range(1, 11)))})
     store(connection, keys, wanted[100:])
 
@@ -349,7 +348,7 @@ async def test_keys_with_the_same_ends_are_told_apart(made: Path, gathered: int)
             assert [await reports.resolve(key[:13]) for key in same] == same
             assert [(await reports.detail(key)).summary.key for key in same] == same
 
-        for statement in upkeep.REMOVE_ALL:
+        for statement in WRITES.sql.remove_all:
             connection.execute(statement, {"seqs": "[1]"})
         assert store(connection, keys, same) == [ACCEPTED] + [DUPLICATE] * 3
 

@@ -1,33 +1,24 @@
-"""The SQLite file: how it is made, migrated, refused and left alone."""
+"""The SQLite file: how it is made, refused and left alone."""
 # ruff: noqa: ASYNC240 - looks at small files between two steps of a test, where nothing else runs
 
 import asyncio
-import sqlite3
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
-from datetime import timedelta
-from importlib import resources
 from pathlib import Path
 
 import pytest
 
-from receiver.core.claims import Lease
-from receiver.core.clock import to_micros
 from receiver.core.ports.store import Store
-from receiver.core.types import AppendOutcome, HandlerName, Schema, WorkerId
-from receiver.core.work import NewWork
+from receiver.core.types import AppendOutcome
 from receiver.errors import ConfigurationError, ReceiverError, StoreError, StoreRefused
 from receiver.stores import open_store
-from receiver.stores.sqlite.files import APPLICATION_ID
+from receiver.stores.sql.migrations import migrations_of
 from receiver.stores.sqlite.store import SqliteStore
-from tests.doubles import LONG, NOON, appended, delivery, event_of
+from tests.doubles import LONG, appended, delivery
 from tests.stores.rows import execute, select
 
 FACES = ("log", "queue", "controls", "reports")
-MIGRATIONS = resources.files("receiver.stores.sqlite") / "migrations"
 
 
 async def enter(store: Store, face: str) -> None:
@@ -36,120 +27,9 @@ async def enter(store: Store, face: str) -> None:
         pass
 
 
-def make_schema_1(path: Path) -> None:
-    """Make a database as the first version would have, with two deliveries in it."""
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.executescript((MIGRATIONS / "0001_deliveries.sql").read_text(encoding="utf-8"))
-        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        connection.execute("PRAGMA user_version = 1")
-        for seq in (1, 2):
-            row = (seq, f"old-{seq}", "crawl.page", "job", f"old-{seq}", 1, to_micros(NOON), 5)
-            connection.execute(
-                "INSERT INTO deliveries (seq, key, type, job_id, webhook_id, success, received_at, size) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                row,
-            )
-            connection.execute('INSERT INTO bodies VALUES (?, \'[["a", "b"]]\', ?)', (seq, b"old %d" % seq))
-        connection.commit()
-
-
 def newest() -> int:
-    """Return the schema this version writes."""
-    return sum(entry.name.endswith(".sql") for entry in MIGRATIONS.iterdir())
-
-
-@pytest.mark.parametrize("face", ["log", "queue", "search"])
-async def test_servers_and_workers_migrate_a_database_of_an_older_version(
-    path: Path, sqlite_store: SqliteStore, face: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Whichever process opens it first migrates it, and the log says so once."""
-    make_schema_1(path)
-    assert sqlite_store.schema() == Schema(1, newest())
-
-    with caplog.at_level("INFO"):
-        await enter(sqlite_store, face)
-        await enter(sqlite_store, face)
-
-    assert select(path, "PRAGMA user_version") == [(newest(),)]
-    assert select(path, "PRAGMA integrity_check") == [("ok",)]
-    assert select(path, "PRAGMA journal_mode") == [("wal",)]
-    assert sqlite_store.schema() == Schema(newest(), newest())
-    told = [vars(one) for one in caplog.records if event_of(one) == "store_migrated"]
-    assert [(one["from"], one["to"]) for one in told] == [(1, newest())]
-
-
-@pytest.mark.parametrize("face", ["controls", "maintenance", "reports"])
-async def test_readers_and_operators_do_not_migrate_a_database(
-    path: Path, sqlite_store: SqliteStore, face: str
-) -> None:
-    """The message names both schemas and says what migrates it. The older version can go on."""
-    make_schema_1(path)
-    before = path.read_bytes()
-
-    with pytest.raises(StoreRefused, match=rf"has schema 1, .* needs {newest()}: start `receiver serve`"):
-        await enter(sqlite_store, face)
-
-    assert path.read_bytes() == before
-    assert [entry.name for entry in path.parent.iterdir()] == [path.name]
-
-
-@contextmanager
-def opened_here(path: Path) -> Iterator[None]:
-    """Have a database open in this process."""
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("SELECT * FROM marks").fetchall()
-        yield
-
-
-@contextmanager
-def opened_elsewhere(path: Path) -> Iterator[None]:
-    """Have a database open in another process, with nothing of this package."""
-    program = (
-        "import sqlite3, sys; opened = sqlite3.connect(sys.argv[1]);"
-        "opened.execute('SELECT * FROM marks').fetchall();"
-        "print('open', flush=True); sys.stdin.read()"
-    )
-    command = [sys.executable, "-c", program, str(path)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
-        assert other.stdin is not None
-        assert other.stdout is not None
-        other.stdout.readline()
-        yield
-        other.stdin.close()
-
-
-@pytest.mark.parametrize("elsewhere", [True, False])
-async def test_a_database_that_is_open_is_not_migrated(path: Path, elsewhere: bool) -> None:
-    """An older version that has it open would fail with each statement. It goes on, and the new one says why."""
-    make_schema_1(path)
-    store = SqliteStore(f"sqlite:///{path}", patience=timedelta(0))
-    with opened_elsewhere(path) if elsewhere else opened_here(path):
-        with pytest.raises(StoreError, match=r"another process has it open: stop .*Nothing was changed"):
-            await enter(store, "log")
-        assert select(path, "PRAGMA user_version") == [(1,)]
-
-    await enter(store, "log")
-    assert select(path, "PRAGMA user_version") == [(newest(),)]
-
-
-async def test_deliveries_of_an_older_version_are_routed_and_known(path: Path, sqlite_store: SqliteStore) -> None:
-    """They are new to the worker, and duplicates to the web process."""
-    make_schema_1(path)
-
-    async with sqlite_store.log() as log, sqlite_store.queue() as queue:
-        known = await appended(log, delivery("old-1", body=b"old 1"))
-        batch = await queue.routing_batch(limit=10, max_bytes=1_000)
-        work = [NewWork(one.seq, HandlerName("h")) for one in batch.deliveries]
-        ids = await queue.route(batch, work, lease=Lease(WorkerId("w"), NOON), now=NOON)
-
-    assert known.outcome is AppendOutcome.DUPLICATE
-    assert [(one.delivery.key, one.delivery.body) for one in batch.deliveries] == [
-        ("old-1", b"old 1"),
-        ("old-2", b"old 2"),
-    ]
-    assert ids is not None
-    assert len(ids) == 2
+    """Return the schema that this version writes."""
+    return max(migrations_of("receiver.stores.sqlite"))
 
 
 @pytest.mark.parametrize("face", FACES)
@@ -157,10 +37,10 @@ async def test_a_database_of_a_newer_version_is_refused_untouched(
     made: Path, sqlite_store: SqliteStore, face: str
 ) -> None:
     """The message names both versions and says what to do."""
-    execute(made, "PRAGMA user_version = 99")
+    execute(made, "PRAGMA user_version = 999")
     before = made.read_bytes()
 
-    with pytest.raises(StoreRefused, match=rf"newer version.*schema 99.*knows {newest()}.*Nothing was changed"):
+    with pytest.raises(StoreRefused, match=rf"newer version.*schema 999.*knows {newest()}.*Nothing was changed"):
         await enter(sqlite_store, face)
 
     assert made.read_bytes() == before
@@ -335,16 +215,6 @@ asyncio.run(main())
     assert errors == [""] * 3
     assert [process.returncode for process in started] == [0] * 3
     assert [entry.name for entry in path.parent.iterdir()] == ["receiver.db"]
-
-
-async def test_two_processes_may_migrate_at_once(path: Path) -> None:
-    """Each migration is applied once."""
-    make_schema_1(path)
-
-    stores = [SqliteStore(f"sqlite:///{path}") for _ in range(4)]
-    await asyncio.gather(*[enter(store, "queue") for store in stores])
-
-    assert select(path, "SELECT count(*) FROM marks WHERE name = 'routed'") == [(1,)]
 
 
 @pytest.mark.parametrize("name", ["with space.db", "per%cent.db", "que?stion.db", "ha#sh.db", "ünï.db", "a&b=c.db"])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from receiver.stores.sqlite.health import health_notes
+from receiver.stores.sqlite.store import health_notes
 
 
 @pytest.mark.parametrize("version", [(3, 40, 1), (3, 44, 5), (3, 45, 0), (3, 50, 6), (3, 51, 0), (3, 51, 2)])

@@ -12,29 +12,13 @@ from receiver.core.jobs import JobFilter, JobState
 from receiver.core.types import WorkState
 from receiver.stores.sql.jobs import job_listing
 from receiver.stores.sql.statements import columns
-from receiver.stores.sqlite import bodies
+from receiver.stores.sql.statements import log as shared
+from receiver.stores.sqlite import bodies, dialect, statements
 from receiver.stores.sqlite.delivery_keys import add_functions
-from receiver.stores.sqlite.dialect import READS
-from receiver.stores.sqlite.statements import log, upkeep, work
-from receiver.stores.sqlite.statements import log as body_statements
+from receiver.stores.sqlite.dialect import READS, WRITES
 from tests.stores.rows import MOMENTS, moments
 
-MODULES = (
-    log,
-    body_statements,
-    log,
-    work,
-    work,
-    work,
-    work,
-    work,
-    work,
-    work,
-    upkeep,
-    upkeep,
-    columns,
-    log,
-)
+MODULES = (columns, shared, statements, statements, dialect)
 GROUPS = (READS.deliveries, READS.jobs, READS.work, READS.health, READS.quarantine)
 
 
@@ -42,6 +26,12 @@ def every_name() -> Iterator[tuple[str, object]]:
     """Yield every statement that is a text, by its name."""
     for module in MODULES:
         yield from vars(module).items()
+    for name in dir(WRITES.sql):
+        value = getattr(WRITES.sql, name)
+        yield name, value
+        if isinstance(value, tuple):
+            yield from ((f"{name} {at}", one) for at, one in enumerate(value))
+    yield from vars(statements.JOB_ROWS).items()
     for group in GROUPS:
         for name in dir(group):
             yield f"{type(group).__name__.removesuffix('Statements').lower()}.{name}", getattr(group, name)
@@ -72,12 +62,12 @@ STATEMENTS = {
     "recent jobs of a type": job_listing(READS, JobFilter(type="crawl"))[0],
     "older jobs": job_listing(READS, JobFilter())[1],
     "older open jobs": job_listing(READS, JobFilter(state=JobState.OPEN))[1],
-    "insert_deliveries": log.insert_deliveries(2),
-    "insert_bodies": log.insert_bodies(2),
-    "find": log.find(2),
-    "move": log.move(2),
-    "move unremoved": log.move_unremoved(2),
-    **{f"skip {state}": work.skip(state) for state in ("queued", "waiting", "held")},
+    "insert_deliveries": statements.insert_deliveries(2),
+    "insert_bodies": statements.insert_bodies(2),
+    "find": statements.find(2),
+    "move": statements.move(2),
+    "move unremoved": statements.move_unremoved(2),
+    **{f"skip {state}": one for state, one in WRITES.sql.skip.items()},
 }
 GROWING = ("deliveries", "bodies", "work_items", "attempts", "quarantine", "once_keys", "delivery_keys")
 TABLES = (*GROWING, *"dbwqhneik", "latest")
@@ -86,8 +76,12 @@ OF_WHAT_IS_OPEN = (
     r"|attempts_lost|work_dead|work_skipped|monitor_checks|bodies_beside)\b"
 )
 """They hold only what is open, has ended badly or is rare: to go through one is no scan of the store."""
-FOR_PEOPLE = ("health.counts", "health.latest_attempts", "ONCE_KEYS_BEFORE", "WHOLE")
-"""What `handlers list`, maintenance and copies ask now and then: they scan everything; an index would cost more."""
+RARE = (
+    *("health.counts", "health.latest_attempts", "once_keys_before", "WHOLE"),
+    *("CONTENTS", "NEWER", "ADD_KEYS", "move_back 3"),
+)
+"""What `handlers list`, maintenance, backups and copies ask now and then, and what is done when the clock was set
+back: they scan everything; an index would cost more."""
 MOST = 20_000
 
 
@@ -97,7 +91,7 @@ def connection(made: Path) -> Iterator[sqlite3.Connection]:
     with closing(sqlite3.connect(made, isolation_level=None)) as connection:
         add_functions(connection)
         bodies.add_functions(connection, made)
-        connection.execute(upkeep.CREATE)
+        connection.execute(statements.CREATE_WORDS)
         yield connection
 
 
@@ -120,18 +114,18 @@ def test_no_statement_scans_a_table(connection: sqlite3.Connection) -> None:
         scans = [step for step in plan_of(connection, name) if re.match(rf"SCAN ({'|'.join(TABLES)})\b", step)]
         found[name] = [step for step in scans if not re.search(OF_WHAT_IS_OPEN, step)]
 
-    assert {name: steps for name, steps in found.items() if steps}.keys() == set(FOR_PEOPLE)
+    assert {name: steps for name, steps in found.items() if steps}.keys() == set(RARE)
 
 
 KEYS = "PRIMARY KEY"
 
 STEPS = [
-    ("DUE", "SEARCH w USING INDEX work_waiting (handler=? AND due_at<?)"),
-    ("DUE_SUSPECTS", "SEARCH w USING INDEX work_suspects (handler=? AND due_at<?)"),
-    ("SUSPECT_DUE", "SEARCH work_items USING INDEX work_suspects (handler=? AND due_at<?)"),
-    ("LOOK", "SEARCH work_items USING INDEX work_running (lease_until<?)"),
-    ("TAKE_LEASES_ENDED", "SEARCH work_items USING INDEX work_running (lease_until<?)"),
-    ("ALSO_ENDED", "SEARCH a USING PRIMARY KEY (work_id=? AND number=?)"),
+    ("due", "SEARCH w USING INDEX work_waiting (handler=? AND due_at<?)"),
+    ("due_suspects", "SEARCH w USING INDEX work_suspects (handler=? AND due_at<?)"),
+    ("suspect_due", "SEARCH work_items USING INDEX work_suspects (handler=? AND due_at<?)"),
+    ("look", "SEARCH work_items USING INDEX work_running (lease_until<?)"),
+    ("take_leases_ended", "SEARCH work_items USING INDEX work_running (lease_until<?)"),
+    ("also_ended", "SEARCH a USING PRIMARY KEY (work_id=? AND number=?)"),
     ("job.job_end", "SEARCH deliveries USING INDEX job_ends (job_id=?)"),
     ("recent jobs", "SEARCH n USING COVERING INDEX deliveries_by_job (job_id=? AND seq>?)"),
     ("recent open jobs", "SEARCH e USING INDEX job_ends (job_id=?)"),
@@ -142,38 +136,38 @@ STEPS = [
     ("health.latest_error", "SEARCH work_items USING INDEX work_failed (handler=?)"),
     ("older jobs", "SEARCH d USING INTEGER PRIMARY KEY (rowid=?)"),
     ("older jobs", "SEARCH n USING COVERING INDEX deliveries_by_job (job_id=? AND seq>?)"),
-    ("REMOVE_OF_NEXT", "SEARCH deliveries USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"),
-    ("REMOVE_OF_NEXT", "SEARCH d USING COVERING INDEX deliveries_by_job (job_id=? AND seq<?)"),
-    ("REMOVE_OF_NEXT", "SEARCH jobs USING INTEGER PRIMARY KEY (rowid=?)"),
-    ("ADD_NEXT", "SEARCH f USING INDEX deliveries_by_job (job_id=? AND seq>?)"),
-    ("ADD_NEXT", "SEARCH e USING INDEX job_ends (job_id=? AND seq>?)"),
-    ("REMOVE_OF_PRUNED", "SEARCH d USING COVERING INDEX deliveries_by_job (job_id=? AND seq<?)"),
-    ("ADD_WITHOUT_PRUNED", "SEARCH d USING COVERING INDEX deliveries_by_job (job_id=? AND seq<?)"),
+    ("remove_of_next", "SEARCH deliveries USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"),
+    ("remove_of_next", "SEARCH d USING COVERING INDEX deliveries_by_job (job_id=? AND seq<?)"),
+    ("remove_of_next", "SEARCH jobs USING INTEGER PRIMARY KEY (rowid=?)"),
+    ("add_next", "SEARCH f USING INDEX deliveries_by_job (job_id=? AND seq>?)"),
+    ("add_next", "SEARCH e USING INDEX job_ends (job_id=? AND seq>?)"),
+    ("remove_of_pruned", "SEARCH d USING COVERING INDEX deliveries_by_job (job_id=? AND seq<?)"),
+    ("add_without_pruned", "SEARCH d USING COVERING INDEX deliveries_by_job (job_id=? AND seq<?)"),
     ("the feed", "SEARCH d USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"),
-    ("NEXT_LEASE_END", "SEARCH work_items USING INDEX work_running"),
-    ("RUNNING", "SCAN work_items USING INDEX work_running"),
-    ("NEXT_DUE", "SEARCH work_items USING INDEX work_waiting (handler=?)"),
-    ("NEXT_DUE", "SEARCH work_items USING INDEX work_held (handler=?)"),
-    ("HELD", "SEARCH w USING INDEX work_held (handler=? AND recheck_at<?)"),
-    ("LANE_HEADS", "SEARCH w USING INDEX lane_heads (handler=? AND lane=?)"),
-    ("QUEUED_BEHIND", "SEARCH q USING INDEX lane_queue (handler=? AND lane=?)"),
-    ("FINISH_FOLLOWERS", "SEARCH work_items USING INTEGER PRIMARY KEY (rowid=?)"),
-    ("FOLLOW", "SEARCH work_items USING INTEGER PRIMARY KEY (rowid=?)"),
-    ("FOLLOWERS_LEFT", "SEARCH work_items USING INTEGER PRIMARY KEY (rowid=?)"),
-    ("PROMOTE", "SEARCH h USING INDEX lane_heads (handler=? AND lane=?)"),
-    ("PROMOTE", "SEARCH q USING INDEX lane_queue (handler=? AND lane=?)"),
-    ("ANY_SKIPPABLE", "SEARCH work_items USING INDEX work_waiting (handler=?)"),
-    ("ANY_SKIPPABLE", "SEARCH work_items USING INDEX lane_queue (handler=?)"),
-    ("ANY_SKIPPABLE", "SEARCH work_items USING INDEX work_held (handler=?)"),
+    ("next_lease_end", "SEARCH work_items USING INDEX work_running"),
+    ("running", "SCAN work_items USING INDEX work_running"),
+    ("next_due", "SEARCH work_items USING INDEX work_waiting (handler=?)"),
+    ("next_due", "SEARCH work_items USING INDEX work_held (handler=?)"),
+    ("held", "SEARCH w USING INDEX work_held (handler=? AND recheck_at<?)"),
+    ("lane_heads", "SEARCH w USING INDEX lane_heads (handler=? AND lane=?)"),
+    ("queued_behind", "SEARCH q USING INDEX lane_queue (handler=? AND lane=?)"),
+    ("finish_followers", "SEARCH work_items USING INTEGER PRIMARY KEY (rowid=?)"),
+    ("follow", "SEARCH work_items USING INTEGER PRIMARY KEY (rowid=?)"),
+    ("followers_left", "SEARCH work_items USING INTEGER PRIMARY KEY (rowid=?)"),
+    ("promote", "SEARCH h USING INDEX lane_heads (handler=? AND lane=?)"),
+    ("promote", "SEARCH q USING INDEX lane_queue (handler=? AND lane=?)"),
+    ("any_skippable", "SEARCH work_items USING INDEX work_waiting (handler=?)"),
+    ("any_skippable", "SEARCH work_items USING INDEX lane_queue (handler=?)"),
+    ("any_skippable", "SEARCH work_items USING INDEX work_held (handler=?)"),
     ("skip queued", "SEARCH work_items USING INDEX lane_queue (handler=?)"),
     ("skip waiting", "SEARCH work_items USING INDEX work_waiting (handler=?)"),
     ("skip held", "SEARCH work_items USING INDEX work_held (handler=?)"),
-    ("EXPIRE_LEASES", "SCAN work_items USING INDEX work_running"),
-    ("UNROUTED", "SEARCH d USING INTEGER PRIMARY KEY (rowid>?)"),
-    ("LAST_PAGE", "SEARCH deliveries USING INDEX deliveries_by_job (job_id=?)"),
-    ("UNROUTED_PAGE", "SEARCH deliveries USING INDEX deliveries_by_job (job_id=? AND seq>?)"),
-    ("OPEN_PAGE", "SEARCH d USING INDEX deliveries_by_job (job_id=?)"),
-    ("OPEN_PAGE", "SEARCH w USING INDEX work_by_delivery (delivery_seq=? AND state=?)"),
+    ("expire_leases", "SCAN work_items USING INDEX work_running"),
+    ("unrouted", "SEARCH d USING INTEGER PRIMARY KEY (rowid>?)"),
+    ("last_page", "SEARCH deliveries USING INDEX deliveries_by_job (job_id=?)"),
+    ("unrouted_page", "SEARCH deliveries USING INDEX deliveries_by_job (job_id=? AND seq>?)"),
+    ("open_page", "SEARCH d USING INDEX deliveries_by_job (job_id=?)"),
+    ("open_page", "SEARCH w USING INDEX work_by_delivery (delivery_seq=? AND state=?)"),
     ("delivery.keys_from", f"SEARCH delivery_keys USING {KEYS} (key>? AND key<?)"),
     ("delivery.keys_from", f"SEARCH k USING {KEYS} (key>? AND key<?)"),
     ("delivery.keys_from", "SEARCH deliveries USING INTEGER PRIMARY KEY (rowid>?)"),
@@ -181,7 +175,7 @@ STEPS = [
     ("delivery.has_key", "SEARCH n USING INTEGER PRIMARY KEY (rowid>?)"),
     ("REMOVE_KEYS", f"SEARCH delivery_keys USING {KEYS} (key=? AND seq=?)"),
     ("LEFT_BEHIND", "SCAN b USING INDEX bodies_beside"),
-    ("BACKFILLED", "SEARCH deliveries USING INDEX deliveries_backfilled (key=?)"),
+    ("backfilled", "SEARCH deliveries USING INDEX deliveries_backfilled (key=?)"),
     ("COUNT_DUPLICATE", "SEARCH deliveries USING INTEGER PRIMARY KEY (rowid=?)"),
     ("work.work_of", "SEARCH w USING INDEX work_by_delivery (delivery_seq=?)"),
     ("a listing of a job", "SEARCH d USING INDEX deliveries_by_job (job_id=? AND seq<?)"),
@@ -198,7 +192,7 @@ def test_a_statement_uses_the_index_made_for_it(connection: sqlite3.Connection) 
     assert [(name, step) for name, step in STEPS if step not in plan_of(connection, name)] == []
 
 
-@pytest.mark.parametrize("name", ["DUE", "DUE_SUSPECTS", "NEXT_DUE", "HELD", "work of all", "OPEN_PAGE"])
+@pytest.mark.parametrize("name", ["due", "due_suspects", "next_due", "held", "work of all", "open_page"])
 def test_a_statement_with_a_limit_does_not_sort(connection: sqlite3.Connection, name: str) -> None:
     """The index has the order already, so that a limit ends the search."""
     assert [step for step in plan_of(connection, name) if "TEMP B-TREE FOR ORDER" in step] == []
@@ -248,7 +242,7 @@ def test_unrouted_deliveries_are_found_at_once_in_a_large_store(connection: sqli
     """Routed deliveries cost nothing."""
     fill(connection, "done")
 
-    assert effort(connection, work.UNROUTED, {"after": MOST - 5, "limit": 100}) <= 1
+    assert effort(connection, WRITES.sql.unrouted, {"after": MOST - 5, "limit": 100}) <= 1
 
 
 def test_a_lane_with_two_heads_cannot_be_written(connection: sqlite3.Connection) -> None:

@@ -10,9 +10,8 @@ import pytest
 
 from receiver.core.activity import PruneRule, Step
 from receiver.errors import StoreError
-from receiver.stores.sqlite import bodies
+from receiver.stores.sqlite import bodies, statements
 from receiver.stores.sqlite.database import Database
-from receiver.stores.sqlite.statements import log as statements
 from receiver.stores.sqlite.store import SqliteStore
 from tests.doubles import NOON, delivery
 from tests.stores.beside import BESIDE, DEFLATED, LONG, NOISE, PLAIN, body, codings, kind_of_file, move, reclaim

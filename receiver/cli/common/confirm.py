@@ -46,7 +46,7 @@ def span_and_first(
 
 
 def say(line: str) -> None:
-    """Write a line to standard output. If the reader has closed it, the action goes on without output."""
+    """Write a line to standard output. If the reader has closed it, the action continues without output."""
     try:
         write_line(line)
         flush()
@@ -61,11 +61,11 @@ def say_part(name: str, text: str) -> None:
 
 
 def agreed(question: str, *, yes: bool) -> bool:
-    """Ask, unless `yes` is the answer already; raise UsageError if nobody can be asked."""
+    """Ask, unless `yes` is the answer already; raise UsageError without a terminal."""
     if yes:
         return True
     if sys.stdin is None or not sys.stdin.isatty():
-        raise click.UsageError("there is no terminal to ask: add --yes to go on, or --dry-run to see only the plan")
+        raise click.UsageError("there is no terminal to ask: add --yes to continue, or --dry-run to see the plan")
     try:
         answer = click.confirm(question, err=True)
     except click.Abort:
@@ -87,8 +87,8 @@ async def carry_out(
 ) -> int:
     """Change the items of all chunks, and return how many were changed. `planned` is the number of items.
 
-    If Ctrl-C or an error stops it, the chunk at hand is finished, and standard error says how many were changed and
-    how to go on. `limited` tells that the command had a --limit.
+    If Ctrl-C or an error stops it, the current chunk is finished, and standard error says how many were changed and
+    how to continue. `limited` means that the command had a --limit.
     """
     seen = changed = 0
 
@@ -106,14 +106,14 @@ async def carry_out(
     except BaseException:
         note(
             f"stopped: {seen:,} of {counted(planned, noun)} were checked, {changed:,} {done}; "
-            "the same command goes on with the rest" + (f" (--limit {planned - seen})" if limited else "")
+            "the same command continues with the rest" + (f" (--limit {planned - seen})" if limited else "")
         )
         raise
     return changed
 
 
 async def to_its_end(step: Awaitable[T]) -> T:
-    """Await a step that also finishes if this task is cancelled: a transaction goes on without its caller."""
+    """Await a step that also finishes if this task is cancelled: a transaction continues without its caller."""
     task = asyncio.ensure_future(step)
     try:
         return await asyncio.shield(task)
@@ -122,7 +122,6 @@ async def to_its_end(step: Awaitable[T]) -> T:
         raise
 
 
-# FOLDED: The plan of an action on many events, for people to read before they agree.
 def plan_lines(
     plan: DeliveryPlan,
     verb: str,
@@ -140,9 +139,8 @@ def plan_lines(
         yield f"  {plan.without_body:,} of them are skipped: their bodies were pruned"
     for kind, counts in {"type": plan.types, **by}.items():
         yield from count_lines(kind, counts, plan.others if kind == "type" else 0)
-    yield from span_and_first(plan.first_at, plan.last_at, map(_line, first), width=width)
-
-
-def _line(stored: StoredDelivery) -> str:
-    delivery = stored.delivery
-    return f"{local_time(delivery.received_at)}  {delivery.type}  {short_id(delivery.key)}"
+    examples = (
+        f"{local_time(delivery.received_at)}  {delivery.type}  {short_id(delivery.key)}"
+        for delivery in (one.delivery for one in first)
+    )
+    yield from span_and_first(plan.first_at, plan.last_at, examples, width=width)

@@ -1,4 +1,4 @@
-"""Signals that stop a command. A long one ends its step at hand after the first, not after the second."""
+"""Signals that stop a command. A long one finishes its current step after the first, but not after a second."""
 
 import asyncio
 import os

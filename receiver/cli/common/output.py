@@ -3,7 +3,7 @@
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, TextIO
 
@@ -102,9 +102,7 @@ def write_json(value: object) -> None:
     write_bytes(line + b"\n")
 
 
-def force_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `--force`, which `refuse_terminal` obeys."""
-    return click.option("--force", is_flag=True, help="Write to a terminal too.")(command)
+force_option = click.option("--force", is_flag=True, help="Write to a terminal too.")
 
 
 def refuse_terminal(*, force: bool) -> None:

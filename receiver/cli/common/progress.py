@@ -42,7 +42,7 @@ class ProgressLines:
             self._flush_in_time()
 
     def advance(self, number: int) -> None:
-        """Say that so many more steps are done."""
+        """Count this number of further steps as done."""
         if self._bar is not None:
             self._bar.start()
             self._bar.advance(self._bar.task_ids[0], number)
@@ -116,6 +116,6 @@ def _bar() -> "Progress":
         ProgressRate(),
         TimeRemainingColumn(),
     )
-    # What handlers print to a pipe must not come to the terminal instead.
+    # What handlers print to a pipe must not end up on the terminal.
     to_terminal = sys.stdout.isatty()
     return Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=to_terminal)

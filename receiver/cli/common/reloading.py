@@ -1,4 +1,4 @@
-"""Changes of Python files, for somebody who writes a handler; and a command that runs again after each of them."""
+"""Changes of Python files while a handler is written, and a command that runs again after each change."""
 
 import asyncio
 import os
@@ -38,7 +38,7 @@ async def code_changes(folder: Path) -> AsyncIterator[str]:
 
     def brings_code(change: Change, name: str) -> bool:
         path = Path(name)
-        if change is Change.added and path.is_dir():  # what it has so far is not reported by itself
+        if change is Change.added and path.is_dir():  # the files that it has already are not reported
             return any(is_code(inner) for inner in path.rglob("*.py"))
         return is_code(path)
 
@@ -48,7 +48,7 @@ async def code_changes(folder: Path) -> AsyncIterator[str]:
             yield escape_controls(first_of(names, 3))
     except OSError as exc:  # for example too many watched folders; then polling works
         raise ConfigurationError(
-            f"cannot watch {folder} for changes: {exc}; WATCHFILES_FORCE_POLLING=true looks at the files instead"
+            f"cannot watch {folder} for changes: {exc}; WATCHFILES_FORCE_POLLING=true polls the files instead"
         ) from exc
 
 

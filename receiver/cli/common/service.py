@@ -1,10 +1,11 @@
-"""Calls of the service from the command line, and the messages for calls that fail."""
+"""Calls of the service from the command line, their errors, and the job that a command names."""
 
 import asyncio
 import functools
 import re
 import sys
 import uuid
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -14,11 +15,15 @@ from urllib.parse import urlsplit
 
 import click
 
-from receiver.cli.common.filters import text
+from receiver.cli.common.confirm import to_its_end
+from receiver.cli.common.filters import text, together
 from receiver.cli.common.output import note
-from receiver.cli.common.store import configured_store, open_reports
+from receiver.cli.common.progress import progress
+from receiver.cli.common.store import clock_of, configured_store, open_controls, open_reports, recording
+from receiver.core.bulk import Imported
 from receiver.core.ports.reports import Reports
-from receiver.core.text import escape_controls, plain_reason
+from receiver.core.text import counted, escape_controls, plain_reason
+from receiver.core.types import AppendOutcome, Origin
 from receiver.errors import (
     AmbiguousJob,
     ReceiverError,
@@ -28,7 +33,7 @@ from receiver.errors import (
     UnexpectedAnswer,
     UnknownJob,
 )
-from receiver.replay.backfill.comparing import Delivered, delivered
+from receiver.replay.backfill.comparing import Delivered, Missing, Spool, delivered, to_import
 from receiver.service.samples import FAMILY_ALIASES
 from receiver.settings import Settings
 from receiver.signals.traces.switch import switch_on
@@ -71,12 +76,16 @@ def _ask(settings: Settings, call: Callable[["AsyncClient"], Awaitable[T]]) -> T
 
     async def run() -> T:
         async with open_client(settings) as client:
-            remark = f"waiting for {urlsplit(settings.base_url).hostname}; Ctrl-C stops"
-            telling = asyncio.get_running_loop().call_later(QUIET_SECONDS, _note_on_terminal, remark)
+
+            def remind() -> None:
+                if sys.stderr.isatty():
+                    note(f"waiting for {urlsplit(settings.base_url).hostname}; Ctrl-C stops")
+
+            waiting = asyncio.get_running_loop().call_later(QUIET_SECONDS, remind)
             try:
                 return await call(client)
             finally:
-                telling.cancel()
+                waiting.cancel()
 
     try:
         return asyncio.run(run())
@@ -84,13 +93,8 @@ def _ask(settings: Settings, call: Callable[["AsyncClient"], Awaitable[T]]) -> T
         raise ReceiverError(escape_controls(advise(exc))) from exc
 
 
-def _note_on_terminal(remark: str) -> None:
-    if sys.stderr.isatty():
-        note(remark)
-
-
 def _may_be_done(error: ReceiverError) -> bool:
-    """Tell whether the service may have carried out a call of `ask` that failed."""
+    """Return whether the service may have carried out a call of `ask` that failed."""
     match error.__cause__:
         case ServiceUnreachable(sent=sent):
             return sent
@@ -153,12 +157,11 @@ def pairs(written: tuple[str, ...]) -> Mapping[str, str]:
     return found
 
 
-# FOLDED: Ids that a command sends to the service, which takes only whole ones.
 _HEX = re.compile(r"[0-9a-fA-F-]{1,35}")
 
 
 def is_shortened(written: str) -> bool:
-    """Tell whether this can only be the beginning of an id of the service, which is a UUID."""
+    """Return whether this can only be the beginning of an id of the service, which is a UUID."""
     if not _HEX.fullmatch(written):
         return False
     try:
@@ -178,10 +181,6 @@ def monitor_id(written: str) -> str:
     return written
 
 
-# FOLDED: The job that a command names, and the events that the service says it produced.
-if TYPE_CHECKING:  # it loads httpx
-    from receiver.service.client import AsyncClient
-
 _FAMILIES = ("crawl", "batch_scrape", "extract", "agent")
 
 
@@ -192,16 +191,14 @@ class _Family(click.Choice[str]):
         return super().convert(FAMILY_ALIASES.get(value, value), param, ctx)
 
 
-def family_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `--family`."""
-    return click.option(
-        "--family", type=_Family(_FAMILIES), help="The family of a job, if none of its events arrived."
-    )(command)
+family_option = click.option(
+    "--family", type=_Family(_FAMILIES), help="The family of a job, if none of its events arrived."
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """The kind of a job of which no event has arrived: its family, and for a check its monitor."""
+    """The kind of a job without an event so far: its family, and for a check its monitor."""
 
     family: str | None
     monitor_id: str | None
@@ -214,22 +211,19 @@ def unknown_options(command: Callable[..., Any]) -> Callable[..., Any]:
     def given(*args: Any, family: str | None, monitor: str | None, **kwargs: Any) -> Any:
         return command(*args, unknown=Unknown("monitor" if monitor else family, monitor), **kwargs)
 
-    decorated: Callable[..., Any] = given
-    for option in (
+    return together(
+        family_option,
         click.option(
             "--monitor",
             type=monitor_id,
             metavar="ID",
             help="The monitor of a check, if none of its events arrived.",
         ),
-        family_option,
-    ):
-        decorated = option(decorated)
-    return decorated
+    )(given)
 
 
 async def resolve(reports: Reports, prefix: str, unknown: Unknown) -> str:
-    """Return the one job whose id begins so. If none does and `unknown` gives a family, the prefix is the id.
+    """Return the one job whose id begins with the prefix. Without one, the prefix is the id if a family is given.
 
     Raises UnknownJob if there is no such job, or if that id is shortened: the service takes only whole ones.
     """
@@ -244,7 +238,7 @@ async def resolve(reports: Reports, prefix: str, unknown: Unknown) -> str:
 
 
 async def arrived(settings: Settings, prefix: str, unknown: Unknown, *, partly: bool) -> Delivered:
-    """Return what has arrived of the one job whose id begins so; `partly` skips what was pruned.
+    """Return what has arrived of the one job whose id begins with the prefix; `partly` skips what was pruned.
 
     Without a store nothing has arrived.
     """
@@ -269,3 +263,43 @@ def events_of(client: "AsyncClient", found: Delivered, unknown: Unknown) -> Asyn
 
     family = found.family or unknown.family or ""
     return produced(client, Asked(found.job_id, family, found.monitor_id or unknown.monitor_id))
+
+
+async def import_missing(
+    settings: Settings,
+    lacking: Sequence[Missing],
+    spool: Spool,
+    *,
+    verb: str,
+    about: str,
+    done: str,
+    origin: Origin,
+) -> Counter[str]:
+    """Store the missing events of jobs; return how many by job. A stop lets the current batch finish."""
+    imported: Counter[str] = Counter()
+    count, store = sum(one.count for one in lacking), configured_store(settings)
+
+    async def step(job_id: str, part: Sequence[Imported]) -> None:
+        new = list(await controls.import_deliveries(part)).count(AppendOutcome.ACCEPTED)
+        imported[job_id] += new
+        await recorded.add(seen=len(part), changed=new)
+
+    try:
+        async with (
+            open_controls(settings, create=True) as controls,
+            open_reports(settings) as reports,
+            clock_of(store) as clock,
+            recording(controls, store, verb, about, planned=count) as recorded,
+        ):
+            with progress(done, count) as advance:
+                for one in lacking:
+                    async for part in to_import(one, spool, reports, clock, origin=origin):
+                        await to_its_end(step(one.job_id, part))
+                        advance(len(part))
+    except BaseException:
+        note(
+            f"stopped: {imported.total():,} of {counted(count, 'event')} {done}; "
+            "the same command continues with the rest"
+        )
+        raise
+    return imported

@@ -1,14 +1,14 @@
-"""The fields of a request on the command line: `--set`, `--json-body`, and `--estimate`."""
+"""The fields of a request on the command line, and its webhook: this receiver unless the fields name another."""
 
 import functools
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from receiver.cli.common.filters import text
+from receiver.cli.common.filters import Command, text, together
 from receiver.cli.common.output import write_json, write_line
 from receiver.cli.common.service import build, pairs
 from receiver.core.text import counted, escape_controls
@@ -17,15 +17,13 @@ from receiver.settings import Settings
 if TYPE_CHECKING:  # the models take long to load
     from receiver.requests.costs import Estimated
 
-Command = Callable[..., Any]
-
 
 @dataclass(frozen=True, slots=True)
 class Given:
     """What the options say about a request."""
 
     fields: Mapping[str, Any]
-    """Fields of the request: those of `--json-body`, and over them those of `--set`."""
+    """Those of `--json-body`, and over them those of `--set`."""
     estimate: bool
     """Whether the request is only to be estimated."""
 
@@ -46,16 +44,7 @@ def field_options(command: Command) -> Command:
             _assign(fields, written)
         return command(*args, given=Given(fields, estimate), **kwargs)
 
-    decorated: Command = with_fields
-    for option in (
-        click.option("--estimate", is_flag=True, help="Show what it may cost, and send nothing."),
-        click.option(
-            "--json-body",
-            "body",
-            type=click.File("rb"),
-            metavar="FILE",
-            help="Take fields from this JSON object; - is standard input.",
-        ),
+    return together(
         click.option(
             "--set",
             "assignments",
@@ -65,9 +54,15 @@ def field_options(command: Command) -> Command:
             help="Set any field of the service's request; a dot in KEY leads into an object. VALUE is JSON, or "
             "else a text. May be repeated.",
         ),
-    ):
-        decorated = option(decorated)
-    return decorated
+        click.option(
+            "--json-body",
+            "body",
+            type=click.File("rb"),
+            metavar="FILE",
+            help="Take fields from this JSON object; - is standard input.",
+        ),
+        click.option("--estimate", is_flag=True, help="Show what it may cost, and send nothing."),
+    )(with_fields)
 
 
 def require_argument(fields: Mapping[str, Any], name: str, metavar: str) -> None:
@@ -126,15 +121,12 @@ def _value(written: str) -> Any:
 
 
 def _from_json(written: str) -> Any:
-    return json.loads(written, parse_constant=_refuse_constant)
+    def refuse(name: str) -> NoReturn:
+        raise ValueError(f"{name} is no JSON")
+
+    return json.loads(written, parse_constant=refuse)
 
 
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON")
-
-
-# FOLDED: The webhook of a new job or monitor on the command line: this receiver, unless the fields name another
-# one.
 @dataclass(frozen=True, slots=True)
 class Hook:
     """What `--event` and `--metadata` say about the webhook."""
@@ -151,22 +143,14 @@ class Hook:
         return dict(fields)
 
 
-def hook_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def hook_options(command: Command) -> Command:
     """Add `--event` and `--metadata` as one argument `hook`."""
 
     @functools.wraps(command)
     def with_hook(*args: Any, events: tuple[str, ...], metadata: tuple[str, ...], **kwargs: Any) -> Any:
         return command(*args, hook=Hook(events, pairs(metadata)), **kwargs)
 
-    decorated: Callable[..., Any] = with_hook
-    for option in (
-        click.option(
-            "--metadata",
-            type=text,
-            multiple=True,
-            metavar="NAME=VALUE",
-            help="Returned in every event; may be repeated.",
-        ),
+    return together(
         click.option(
             "--event",
             "events",
@@ -175,6 +159,11 @@ def hook_options(command: Callable[..., Any]) -> Callable[..., Any]:
             metavar="NAME",
             help="Only these events, such as page; may be repeated.",
         ),
-    ):
-        decorated = option(decorated)
-    return decorated
+        click.option(
+            "--metadata",
+            type=text,
+            multiple=True,
+            metavar="NAME=VALUE",
+            help="Returned in every event; may be repeated.",
+        ),
+    )(with_hook)

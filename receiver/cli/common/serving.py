@@ -1,4 +1,9 @@
-"""Serving on a socket until a signal comes."""
+"""Serving on a socket until a signal comes: the endpoint, the workers, and what runs beside them.
+
+Several web processes accept connections from one socket: the supervisor binds it, and each process inherits it.
+With a socket of its own (SO_REUSEPORT), a process that dies would lose the connections that wait in its queue:
+https://nginx.googlesource.com/nginx/+/337afd5f271943a02b8d34c8e707e5571d094b86
+"""
 
 import asyncio
 import logging
@@ -50,8 +55,8 @@ async def serve_until_stopped(
 ) -> int:
     """Serve until a signal comes, or until the first worker of a supervisor is refused. Return the exit code.
 
-    What is in `beside` runs as long as the server; what is in `later` too, from when requests are answered: it may
-    take long to load. `level` is that of the log lines about start and end.
+    What is in `beside` runs as long as the server. What is in `later` runs from the first answered request on,
+    since it may take long to load. `level` is that of the log lines about start and end.
     """
     server = make_server(
         app,
@@ -107,7 +112,6 @@ def log_listening(settings: Settings, listener: socket.socket, level: int = logg
     log.log(level, "listening", extra={"url": address(listener) + settings.path, "store": settings.shown_store()})
 
 
-# FOLDED: Puts a server together: the endpoint, the workers, and what runs beside them.
 Beside = Callable[[Settings, str], Coroutine[Any, Any, None]]
 """Something that runs beside a server, for its settings and the base of its address."""
 
@@ -144,12 +148,7 @@ def serve_on(
     app = Receiver(settings, worker_lives=worker_lives, log=_log_of(writer, settings))
     return run(
         serve_until_stopped(
-            app,
-            settings,
-            listener,
-            supervisors=supervisors,
-            beside=all_beside(supervisors),
-            later=ballast,
+            app, settings, listener, supervisors=supervisors, beside=all_beside(supervisors), later=ballast
         )
     )
 
@@ -170,7 +169,7 @@ def _log_of(
 
 
 async def _make_ballast(settings: Settings) -> None:
-    """Leave a ballast file beside the database, as maintenance by a worker does: somebody may prune by hand."""
+    """Leave a ballast file beside the database, as a worker's maintenance does, for a prune by hand."""
     with suppress(StoreError, StoreRefused):
         async with open_store(settings.store).maintenance():
             pass
@@ -188,16 +187,9 @@ async def _restart_after_changes(supervisors: Sequence[Supervisor]) -> None:
         log.error("code_not_watched", extra={"reason": str(exc)})
 
 
-# FOLDED: Several web processes that accept connections from one socket, and the process that supervises them. //
-# The supervisor binds the socket, and each process inherits it. With a socket of its own (SO_REUSEPORT) a process
-# that dies would lose the connections that wait in its queue:
-# https://nginx.googlesource.com/nginx/+/337afd5f271943a02b8d34c8e707e5571d094b86
 _NO_WORKER = "no_worker"
-"""A file in the shared folder. It exists while no worker runs, and not the other way round: systems remove from
-folders for temporary files what nobody has touched for days."""
-
-
-# --- the supervisor
+"""A file in the shared folder that exists while no worker runs. The opposite would fail: systems delete files from
+temporary folders that were not touched for days."""
 
 
 def serve_with_processes(
@@ -217,11 +209,11 @@ def serve_with_processes(
         mark.touch()
 
         def show_worker() -> None:
-            with suppress(OSError):  # it is told to whoever asks /readyz; a full disk must not stop the server
+            with suppress(OSError):  # only /readyz shows it; a full disk must not stop the server
                 if any(supervisor.is_running for supervisor in of_workers):
                     mark.unlink(missing_ok=True)
                 else:
-                    _make_again(folder)
+                    folder.mkdir(mode=0o700, exist_ok=True)  # a system may have deleted it
                     mark.touch()
 
         of_workers = workers(show_worker)
@@ -234,7 +226,7 @@ def serve_with_processes(
 
 @contextmanager
 def _shared_folder() -> Iterator[Path]:
-    """Make a folder for what the processes tell each other: counters of metrics, and whether a worker lives."""
+    """Make a folder for what the processes share: counters of metrics, and whether a worker runs."""
     try:
         folder = TemporaryDirectory(prefix="receiver-")
     except OSError as exc:
@@ -243,11 +235,6 @@ def _shared_folder() -> Iterator[Path]:
         ) from None
     with folder as path:
         yield Path(path)
-
-
-def _make_again(folder: Path) -> None:
-    """Make the shared folder if somebody has removed it."""
-    folder.mkdir(mode=0o700, exist_ok=True)
 
 
 def _web_supervisor(
@@ -266,7 +253,7 @@ def _web_supervisor(
 
     def next_command(_: ProcessEnd | None) -> Sequence[str]:
         with suppress(OSError):  # a process without metrics needs no folder
-            _make_again(folder)
+            folder.mkdir(mode=0o700, exist_ok=True)
         return command
 
     return Supervisor(
@@ -296,14 +283,11 @@ async def _supervise(
     return code
 
 
-# --- one web process
-
-
 def serve_as_one_of_several(settings: Settings, descriptor: int, folder: Path, number: int, *, worker: bool) -> int:
     """Serve on an inherited socket, with this process's part of the memory, until the supervisor stops or dies.
 
     Return the exit code. `number` is that of this process among the web processes, from 0. A process that replaces
-    a dead one has its number, and goes on with its counters.
+    a dead one has its number, and continues its counters.
     """
     end_after_parent(settings.ack_deadline + 2 * MARGIN)
     share = settings.model_copy(update={"max_in_flight": settings.max_in_flight // settings.web_processes})

@@ -1,9 +1,10 @@
-"""Flags that set a setting, for the commands that run something."""
+"""Settings of the commands that run something: their flags, and the log, from the first line on in its form."""
 
 import functools
 import os
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import click
@@ -39,7 +40,6 @@ _LISTENING: _Flags = {
     "ack_deadline": {"metavar": "TIME"},
     "read_timeout": {"metavar": "TIME"},
 }
-_WEB: _Flags = {"web_processes": {"type": int}}
 _CONSOLE: _Flags = {
     "store": {"metavar": "URL"},
     "console_host": {"metavar": "ADDRESS"},
@@ -51,27 +51,7 @@ _CONSOLE: _Flags = {
 """The settings that are flags, and what click needs to know of each. Names and texts are those of the settings."""
 
 
-def running_flags(command: Command) -> Command:
-    """Add the flags of the commands that run handlers."""
-    return _with_flags(command, _RUNNING)
-
-
-def listening_flags(command: Command) -> Command:
-    """Add the flags of the commands that listen."""
-    return _with_flags(command, _LISTENING)
-
-
-def web_flags(command: Command) -> Command:
-    """Add the flags of the commands that may start several web processes."""
-    return _with_flags(command, _WEB)
-
-
-def console_flags(command: Command) -> Command:
-    """Add the flags of the console."""
-    return _with_flags(command, _CONSOLE)
-
-
-def _with_flags(command: Command, settings: _Flags) -> Command:
+def _with_flags(settings: _Flags, command: Command) -> Command:
     @functools.wraps(command)
     def naming_flags(**given: Any) -> Any:
         try:
@@ -99,8 +79,11 @@ def _flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-# FOLDED: The log of programs that run until they are stopped: from the first line on in the form that was asked
-# for.
+running_flags = partial(_with_flags, _RUNNING)
+listening_flags = partial(_with_flags, _LISTENING)
+web_flags = partial(_with_flags, {"web_processes": {"type": int}})
+console_flags = partial(_with_flags, _CONSOLE)
+
 log = event_log(__name__)
 
 _YES = frozenset({"1", "true", "t", "yes", "y", "on"})
@@ -110,7 +93,7 @@ _YES = frozenset({"1", "true", "t", "yes", "y", "on"})
 def load_logged_settings(flags: Mapping[str, Any]) -> Settings:
     """Read the settings and set up the log as they say. From now on a crash is a line of the log too.
 
-    An error in the settings is JSON if the flag or the variable says so; nobody knows yet what `.env` says.
+    An error in the settings is JSON if the flag or the variable says so; `.env` is not read yet.
     """
     asked = os.environ.get(f"{PREFIX}JSON_LOGS", "").lower() in _YES
     configure_logs(level="INFO", as_json=bool(flags.get("json_logs")) or asked)

@@ -1,18 +1,21 @@
-"""The configured store, opened for reading, for a decision or for maintenance."""
+"""The configured store, opened for reading, for a recorded decision or for maintenance."""
 
 import getpass
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
-from pathlib import Path
 from typing import TypeVar
 
+from receiver.cli.common.exit_codes import FAILED, OK
+from receiver.cli.common.output import note
 from receiver.core.choosing import recorded
 from receiver.core.clock import Clock, SystemClock
+from receiver.core.deliveries import StoredDelivery
 from receiver.core.ports.reports import Reports
 from receiver.core.ports.store import Controls, Maintenance, Store
 from receiver.core.recorded_actions import NewAction
+from receiver.core.text import counted, escape_controls
 from receiver.core.types import Tell
 from receiver.runtime.event_loop import run
 from receiver.settings import Settings
@@ -24,11 +27,6 @@ T = TypeVar("T")
 def configured_store(settings: Settings) -> Store:
     """Return the configured store; it is not touched before it is opened."""
     return open_store(settings.store)
-
-
-def store_at(path: Path) -> Store:
-    """Return the store in a file."""
-    return open_store(f"sqlite:///{path}")
 
 
 async def now_of(store: Store) -> datetime:
@@ -45,14 +43,6 @@ def clock_of(store: Store) -> AbstractAsyncContextManager[Clock]:
 def open_reports(settings: Settings) -> AbstractAsyncContextManager[Reports]:
     """Open the configured store for reading. Entering raises StoreError if there is none."""
     return open_store(settings.store).reports()
-
-
-def open_maintenance(settings: Settings, tell: Tell) -> AbstractAsyncContextManager[Maintenance]:
-    """Open the configured store for pruning. Entering raises StoreError if there is none.
-
-    What it has to say about the room on the disk goes to `tell`.
-    """
-    return open_store(settings.store).maintenance(tell=tell)
 
 
 @asynccontextmanager
@@ -77,10 +67,11 @@ def read(settings: Settings, report: Callable[[Reports], Awaitable[T]]) -> T:
 
 
 def maintain(settings: Settings, maintenance: Callable[[Maintenance, Clock], Awaitable[T]], *, tell: Tell) -> T:
-    """Run one piece of maintenance by the clock of the store. `tell` is that of `open_maintenance`."""
+    """Run one piece of maintenance by the clock of the store. Remarks about the room on the disk go to `tell`."""
+    store = open_store(settings.store)
 
     async def work() -> T:
-        async with open_maintenance(settings, tell) as opened, clock_of(configured_store(settings)) as clock:
+        async with store.maintenance(tell=tell) as opened, clock_of(store) as clock:
             return await maintenance(opened, clock)
 
     return run(work(), fastest=False)
@@ -107,18 +98,16 @@ def decide_reading(settings: Settings, decision: Callable[[Reports, Controls], A
     return run(work(), fastest=False)
 
 
-# FOLDED: What a command does to the store, recorded with who did it.
 class ActionCount:
-    """Counts for one recorded action."""
+    """The progress of one recorded action."""
 
     def __init__(self, controls: Controls, clock: Clock, number: int) -> None:
         self._controls = controls
         self._clock = clock
         self.number = number
-        """The number of the action."""
 
     async def add(self, *, seen: int, changed: int) -> None:
-        """Add to what it has looked at and changed."""
+        """Add to the numbers of items that it has checked and changed."""
         await self._controls.advance_action(self.number, seen=seen, changed=changed, now=self._clock.now())
 
 
@@ -145,3 +134,34 @@ def actor() -> str:
     except (KeyError, OSError):  # a container may run under a number without a name
         user = "unknown"
     return f"cli {user}@{socket.gethostname()}"
+
+
+_NAMED = 3
+
+
+class UnreadableEvents:
+    """Counts the events that a command leaves out, and keeps why the first few cannot be read."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._reasons: list[str] = []
+
+    def leaves_out(self, stored: StoredDelivery) -> bool:
+        """Return whether the body of an event cannot be read, and count the event in that case."""
+        if not stored.unreadable:
+            return False
+        self.count += 1
+        if len(self._reasons) < _NAMED:
+            self._reasons.append(stored.unreadable)
+        return True
+
+    def report(self) -> int:
+        """Write to standard error how many were left out, and name the first. Return the exit code for that."""
+        if not self.count:
+            return OK
+        note(f"left out {counted(self.count, 'event')}: the store cannot read their bodies")
+        for reason in self._reasons:
+            note(f"  {escape_controls(reason)}")
+        if self.count > len(self._reasons):
+            note(f"  and {self.count - len(self._reasons):,} more")
+        return FAILED

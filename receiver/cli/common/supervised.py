@@ -36,7 +36,7 @@ def worker_supervisors(
 
     Each worker serves its metrics on a port of its own: the first on METRICS_PORT, the next on the port after it.
     """
-    # Somebody who develops at a terminal pastes code from there; a log file has no use for it.
+    # Code can be pasted from a terminal; a log file has no use for it.
     stubs = ["--stubs"] if reload and sys.stderr is not None and sys.stderr.isatty() else []
 
     def command(worker: WorkerId, dead: Sequence[WorkerId], store_refusal_told: bool) -> Sequence[str]:
@@ -48,11 +48,7 @@ def worker_supervisors(
         port = settings.metrics_port and settings.metrics_port + number
         return Supervisor(
             Succession(command, new_worker_id, store_refused=STORE_UNREACHABLE),
-            {
-                **environment(flags),
-                f"{PREFIX}METRICS_PORT": str(port),
-                **(NO_BYTECODE if reload else {}),
-            },
+            {**environment(flags), f"{PREFIX}METRICS_PORT": str(port), **(NO_BYTECODE if reload else {})},
             SystemClock(),
             grace=settings.grace + MARGIN,
             refused=WRONG_USE,

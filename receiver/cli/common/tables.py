@@ -1,8 +1,8 @@
-"""The columns of a listing: the cell of a row, and how a column gives way where there is little room."""
+"""Listings: a table on a terminal, aligned lines in a pipe, one JSON object a line for programs."""
 
 import functools
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Generic, TypeVar
@@ -10,8 +10,7 @@ from typing import Any, Generic, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from receiver.cli.common.filters import json_option, text
-from receiver.cli.common.names import completed
+from receiver.cli.common.filters import Command, completed, json_option, text, together
 from receiver.cli.common.output import (
     encoded,
     flush,
@@ -80,12 +79,7 @@ def moment_column(title: str, moment: Callable[[Row], datetime | None], rank: in
         return NOTHING if when is None else write(when)
 
     return Column(
-        title,
-        lambda row: shown(row, local_time),
-        25,
-        14,
-        rank=rank,
-        in_table=lambda row: shown(row, short_moment),
+        title, lambda row: shown(row, local_time), 25, 14, rank=rank, in_table=lambda row: shown(row, short_moment)
     )
 
 
@@ -113,9 +107,11 @@ def cells(text: str) -> int:
 
 def cut(text: str, width: int, head: float = 1.0) -> str:
     """Return the beginning and the end of a longer text with a mark between them, exactly `width` cells wide."""
-    begin = _first_cells(text, round((width - 1) * head))
-    end = _first_cells(text[::-1], width - 1 - cells(begin))[::-1] if head < 1 else ""
-    return f"{begin}…{end}" + " " * (width - 1 - cells(begin) - cells(end))
+    from rich.cells import set_cell_size
+
+    begin = set_cell_size(text, round((width - 1) * head))
+    end = set_cell_size(text[::-1], width - 1 - cells(begin))[::-1]
+    return f"{begin}…{end}"
 
 
 def wrapped(start: str, text: str, width: int | None, *, below: str = "") -> list[str]:
@@ -136,15 +132,6 @@ def wrapped(start: str, text: str, width: int | None, *, below: str = "") -> lis
     return [(below if number else start) + part.plain.rstrip() for number, part in enumerate(parts)]
 
 
-def _first_cells(text: str, width: int) -> str:
-    """Return as much of the beginning as fits."""
-    part = text[:width]
-    while cells(part) > width:
-        part = part[:-1]
-    return part
-
-
-# FOLDED: How the columns of a table share the width of a terminal.
 GAP = 2
 """Blanks between two columns."""
 NARROW = 60
@@ -193,114 +180,7 @@ def _widened(widths: dict[str, int], aims: Mapping[str, int], left: int) -> int:
     return left
 
 
-# FOLDED: Rows on a terminal: a table whose columns fit, or a record for each row where they do not.
-_INDENT = " " * 4
-
-
-class TerminalTable(Generic[Row]):
-    """A table for a terminal. The first rows decide about the widths, so that all later rows line up with them."""
-
-    def __init__(
-        self,
-        columns: Sequence[Column[Row]],
-        style: Callable[[Row], str],
-        first: Sequence[Row],
-        *,
-        wide: bool,
-        more_to_come: bool,
-    ) -> None:
-        from rich.console import Console  # most commands write into a pipe or a file, or no table
-
-        self._columns = columns
-        self._style = style
-        self._wide = wide
-        self._console = Console()
-        self._layout = self._arranged(first, more_to_come=more_to_come)
-        self._first = True
-
-    @property
-    def left_out(self) -> Sequence[str]:
-        """The titles of the columns that have no room."""
-        return [one.title for one in self._layout.left_out] if self._layout else ()
-
-    def write(self, rows: Sequence[Row]) -> None:
-        """Write some rows, the first ones below the titles."""
-        layout = self._layout
-        if layout is None:
-            self._write_records(rows)
-        else:
-            shown = [one for one in self._columns if one.title in layout.widths]
-            titles = _joined([one.fitted(one.title, layout.widths[one.title]) for one in shown])
-            lines = [(titles, "bold")] if self._first else []
-            lines += [line for row in rows for line in self._lines(row, shown, layout)]
-            self._print(lines)
-        self._first = False
-
-    def _arranged(self, rows: Sequence[Row], *, more_to_come: bool) -> Layout | None:
-        widest: dict[str, int] = {}
-        for one in self._columns:
-            values = {self._cell(one, row) for row in rows} - {"", NOTHING}
-            widest[one.title] = max(map(cells, values), default=0)
-            if more_to_come:
-                widest[one.title] = max(widest[one.title], one.width)
-        if self._wide:
-            return Layout({title: max(cells(title), width) for title, width in widest.items()}, (), ())
-        return arranged(self._columns, widest, self._console.width)
-
-    def _cell(self, column: Column[Row], row: Row) -> str:
-        return column.in_full(row) if self._wide else column.for_table(row)
-
-    def _lines(self, row: Row, shown: Sequence[Column[Row]], layout: Layout) -> Iterator[tuple[str, str]]:
-        style = self._style(row)
-        yield _joined([one.fitted(self._cell(one, row), layout.widths[one.title]) for one in shown]), style
-        folded = [escape_controls(text) for one in layout.folded if one.below and (text := one.below(row))]
-        if folded:
-            below = _INDENT + "  ".join(folded)
-            room = self._console.width
-            yield (below if cells(below) <= room else cut(below, room)), style
-
-    def _print(self, lines: Sequence[tuple[str, str]]) -> None:
-        from rich.text import Text
-
-        text = Text("\n").join(Text(line, style=style) for line, style in lines)
-        with self._console.capture() as capture:  # the terminal's encoding may lack a character
-            self._console.print(text, soft_wrap=True)
-        write_bytes(encoded(capture.get().removesuffix("\n"), self._console.encoding))
-
-    def _write_records(self, rows: Sequence[Row]) -> None:
-        """Write each value on a line of its own, and a blank line between two rows."""
-        title_width = max(len(one.title) for one in self._columns)
-        for row in rows:
-            if not self._first:
-                write_line("")
-            self._first = False
-            for one in self._columns:
-                if (text := one.in_full(row)) not in ("", NOTHING):
-                    write_line(f"{one.title:<{title_width}}  {text}")
-
-
-def write_plain(columns: Sequence[Column[Row]], rows: Sequence[Row], *, header: bool) -> None:
-    """Write a line for each row, with whole cells in columns of the same width, for a pipe or a file."""
-    if header:
-        _write_plain_line(columns, [one.title for one in columns])
-    for row in rows:
-        _write_plain_line(columns, [one.in_full(row) for one in columns])
-
-
-def _write_plain_line(columns: Sequence[Column[Any]], line: Sequence[str]) -> None:
-    padded = (
-        cell + " " * (max(one.plain, len(one.title)) - cells(cell)) for one, cell in zip(columns, line, strict=True)
-    )
-    write_line(" ".join(padded).rstrip())
-
-
-def _joined(line: Sequence[str]) -> str:
-    return (" " * GAP).join(line).rstrip()
-
-
-# FOLDED: Listings: a table on a terminal, aligned lines in a pipe, one JSON object per line for programs.
 Filter = TypeVar("Filter", DeliveryFilter, WorkFilter, JobFilter, QuarantineFilter)
-Command = Callable[..., Any]
 Columns = Callable[[], Sequence[Column[Any]]]
 
 SHOWN_TO_PEOPLE = 50
@@ -354,8 +234,9 @@ def _with_form(of_listing: Columns, command: Command) -> Command:
         names = tuple(name.strip() for name in (columns or "").split(",") if name.strip())
         return command(*args, form=ListForm(as_json, wide, names), **kwargs)
 
-    decorated: Command = formed
-    for option in (
+    return together(
+        json_option,
+        click.option("--wide", is_flag=True, help="All columns in full, also if they are wider than the terminal."),
         click.option(
             "--columns",
             cls=_ColumnsOption,
@@ -364,11 +245,7 @@ def _with_form(of_listing: Columns, command: Command) -> Command:
             metavar="NAMES",
             help="Only these columns.",
         ),
-        click.option("--wide", is_flag=True, help="All columns in full, also if they are wider than the terminal."),
-        json_option,
-    ):
-        decorated = option(decorated)
-    return decorated
+    )(formed)
 
 
 def only_newest(limit: int) -> str:
@@ -417,6 +294,12 @@ class Listing(Generic[Row]):
             note(f"no {self.noun} matched{await hint(wanted) if hint else ''}")
         return total
 
+    def write_all(self, rows: Sequence[Row], form: ListForm) -> None:
+        """Write rows that are in memory."""
+        writer = RowWriter(self, form)
+        writer.write(rows)
+        writer.end()
+
     def chosen(self, names: Sequence[str]) -> Sequence[Column[Row]]:
         """Return the columns with these titles in this order, all of them if there are no names.
 
@@ -435,9 +318,10 @@ class Listing(Generic[Row]):
 
 
 class RowWriter(Generic[Row]):
-    """Writes the rows of one listing, some at a time, so that all of them line up.
+    """Writes the rows of one listing, some at a time.
 
-    With `followed` more rows come later, and the widths leave room for them.
+    On a terminal the first rows decide how wide the columns are, so that all later rows line up with them. With
+    `followed`, more rows come later, and the widths leave room for them.
     """
 
     def __init__(self, listing: Listing[Row], form: ListForm, *, followed: bool = False) -> None:
@@ -445,7 +329,7 @@ class RowWriter(Generic[Row]):
         self._form = form
         self._followed = followed
         self._columns = listing.chosen(form.columns)
-        self._table: TerminalTable[Row] | None = None
+        self._layout: Layout | None = None
         self._first = True
 
     def write(self, rows: Sequence[Row]) -> None:
@@ -458,20 +342,75 @@ class RowWriter(Generic[Row]):
         elif sys.stdout.isatty():
             self._write_table(rows)
         else:
-            write_plain(self._columns, rows, header=self._first)
+            self._write_plain(rows)
         self._first = False
 
     def end(self) -> None:
-        """Write what is in the buffer, and tell which columns had no room."""
+        """Write what is in the buffer, and note which columns had no room."""
         flush()
-        if self._table is not None and self._table.left_out:
-            remark = f"columns without room: {', '.join(self._table.left_out)}; --wide shows all, --columns chooses"
+        if self._layout is not None and self._layout.left_out:
+            titles = ", ".join(one.title for one in self._layout.left_out)
+            remark = f"columns without room: {titles}; --wide shows all, --columns chooses"
             note("\n".join(wrapped("", remark, terminal_width(sys.stderr), below=" " * GAP)))
 
+    def _write_plain(self, rows: Sequence[Row]) -> None:
+        """Write a line for each row, with whole cells in columns of the same width."""
+        lines = [[one.title for one in self._columns]] if self._first else []
+        lines += [[one.in_full(row) for one in self._columns] for row in rows]
+        widths = [max(one.plain, len(one.title)) for one in self._columns]
+        for line in lines:
+            padded = (cell + " " * (width - cells(cell)) for cell, width in zip(line, widths, strict=True))
+            write_line(" ".join(padded).rstrip())
+
     def _write_table(self, rows: Sequence[Row]) -> None:
-        if self._table is None:
-            more_to_come = self._followed or len(rows) == MAX_ROWS
-            self._table = TerminalTable(
-                self._columns, self._listing.style, rows, wide=self._form.wide, more_to_come=more_to_come
-            )
-        self._table.write(rows)
+        from rich.console import Console  # most commands write into a pipe or a file, or no table
+        from rich.text import Text
+
+        console = Console()
+        room = console.width
+        if self._first:
+            self._layout = self._arranged(rows, room)
+        if (layout := self._layout) is None:
+            self._write_records(rows)
+            return
+        shown = [one for one in self._columns if one.title in layout.widths]
+        titles = _joined([one.fitted(one.title, layout.widths[one.title]) for one in shown])
+        lines = [Text(titles, style="bold")] if self._first else []
+        for row in rows:
+            style = self._listing.style(row)
+            cells_of_row = [one.fitted(self._cell(one, row), layout.widths[one.title]) for one in shown]
+            lines.append(Text(_joined(cells_of_row), style=style))
+            if folded := [escape_controls(text) for one in layout.folded if one.below and (text := one.below(row))]:
+                below = " " * 4 + (" " * GAP).join(folded)
+                lines.append(Text(below if cells(below) <= room else cut(below, room), style=style))
+        with console.capture() as capture:  # the terminal's encoding may lack a character
+            console.print(Text("\n").join(lines), soft_wrap=True)
+        write_bytes(encoded(capture.get().removesuffix("\n"), console.encoding))
+
+    def _arranged(self, rows: Sequence[Row], room: int) -> Layout | None:
+        widest: dict[str, int] = {}
+        for one in self._columns:
+            values = {self._cell(one, row) for row in rows} - {"", NOTHING}
+            widest[one.title] = max(map(cells, values), default=0)
+            if self._followed or len(rows) == MAX_ROWS:  # more rows come
+                widest[one.title] = max(widest[one.title], one.width)
+        if self._form.wide:
+            return Layout({title: max(cells(title), width) for title, width in widest.items()}, (), ())
+        return arranged(self._columns, widest, room)
+
+    def _cell(self, column: Column[Row], row: Row) -> str:
+        return column.in_full(row) if self._form.wide else column.for_table(row)
+
+    def _write_records(self, rows: Sequence[Row]) -> None:
+        """Write each value on a line of its own, and a blank line between two rows."""
+        title_width = max(len(one.title) for one in self._columns)
+        for number, row in enumerate(rows):
+            if number or not self._first:
+                write_line("")
+            for one in self._columns:
+                if (text := one.in_full(row)) not in ("", NOTHING):
+                    write_line(f"{one.title:<{title_width}}  {text}")
+
+
+def _joined(line: Sequence[str]) -> str:
+    return (" " * GAP).join(line).rstrip()

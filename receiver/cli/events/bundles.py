@@ -1,4 +1,4 @@
-"""`receiver events export`: write events to a file that `receiver events import` reads elsewhere."""
+"""`receiver events export` and `import`: a bundle of events, written here and read elsewhere."""
 
 import asyncio
 import os
@@ -6,7 +6,7 @@ import stat
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -16,17 +16,10 @@ import click
 
 from receiver.cli.common.confirm import agreed, say, to_its_end
 from receiver.cli.common.exit_codes import FAILED, OK
-from receiver.cli.common.filters import (
-    UnreadableEvents,
-    handled_filter_options,
-    plan_options,
-    store_option,
-    text,
-    with_whole_job_id,
-)
+from receiver.cli.common.filters import handled_filter_options, plan_options, store_option, text, with_whole_job_id
 from receiver.cli.common.output import flush, note
 from receiver.cli.common.progress import progress
-from receiver.cli.common.store import ActionCount, configured_store, decide, read, recording
+from receiver.cli.common.store import UnreadableEvents, configured_store, decide, read, recording
 from receiver.core.batches import batches
 from receiver.core.bulk import Imported
 from receiver.core.clock import SystemClock, local_time
@@ -68,17 +61,18 @@ def export(file: str, wanted: DeliveryFilter, redact: bool, force: bool, store: 
         raise click.UsageError("standard output is a terminal: name a FILE, or use a pipe")
     settings = load_reading_settings(store=store)
     target, unreadable = Path(file), UnreadableEvents()
-    with _writing_to_stdout() if to_stdout else _writing_to(target, force=force) as stream:
+    with nullcontext(sys.stdout.buffer) if to_stdout else _writing_to(target, force=force) as stream:
         count, left_out = read(
             settings,
             lambda reports: _export(
                 reports, wanted, stream, unreadable, redact=redact, pack=target.suffix == ".gz"
             ),
         )
+    flush()
     note(f"exported {counted(count, 'event')}" + ("" if to_stdout else f" to {escape_controls(file)}"))
     if left_out:
         note(f"left out {counted(left_out, 'event')}: their bodies were pruned")
-    return unreadable.tell()
+    return unreadable.report()
 
 
 async def _export(
@@ -122,12 +116,6 @@ async def _export(
 
 
 @contextmanager
-def _writing_to_stdout() -> Iterator[IO[bytes]]:
-    yield sys.stdout.buffer
-    flush()
-
-
-@contextmanager
 def _writing_to(target: Path, *, force: bool) -> Iterator[IO[bytes]]:
     """Give a new file that replaces `target` if the block succeeds, and is deleted if it fails."""
     require_no_database(target)
@@ -136,7 +124,7 @@ def _writing_to(target: Path, *, force: bool) -> Iterator[IO[bytes]]:
             raise click.UsageError(f"{escape_controls(str(target))} is not an ordinary file")
         if not force:
             raise click.UsageError(f"{escape_controls(str(target))} exists already: --force replaces it")
-    with _naming(str(target)):
+    try:
         part = NamedTemporaryFile(  # noqa: SIM115 - it is renamed at the end
             dir=target.parent, prefix=f".{target.name}.", suffix=".part", delete=False
         )
@@ -149,18 +137,10 @@ def _writing_to(target: Path, *, force: bool) -> Iterator[IO[bytes]]:
         except BaseException:
             Path(part.name).unlink(missing_ok=True)
             raise
-
-
-@contextmanager
-def _naming(name: str) -> Iterator[None]:
-    """Turn an error of writing into one that names the file."""
-    try:
-        yield
     except OSError as exc:
-        raise ReceiverError(f"cannot write {escape_controls(name)}: {exc.strerror or exc}") from exc
+        raise ReceiverError(f"cannot write {escape_controls(str(target))}: {exc.strerror or exc}") from exc
 
 
-# FOLDED: `receiver events import`: store the events of a bundle that `receiver events export` wrote elsewhere.
 MAX_ITEMS = 1_000
 MAX_BYTES = 4 * 1024 * 1024
 """Events, and bytes of their bodies, that one transaction stores."""
@@ -189,7 +169,7 @@ def import_(file: IO[bytes], yes: bool, dry_run: bool, store: str | None) -> int
             pass
         say(f"{counted(summary.whole, 'event')} can be imported")
     elif agreed(f"Import {counted(bundle.header.count, 'event')}?", yes=yes):
-        decide(settings, lambda controls: _recorded(settings, controls, bundle, summary), create=True)
+        decide(settings, lambda controls: _import(settings, controls, bundle, summary), create=True)
         say(f"imported {counted(summary.outcomes[AppendOutcome.ACCEPTED], 'event')}")
         if known := summary.outcomes[AppendOutcome.DUPLICATE]:
             say(f"{counted(known, 'event')} stored already")
@@ -254,35 +234,27 @@ def _undamaged(bundle: Bundle, summary: ImportSummary) -> Iterator[Imported]:
             summary.add_damage(entry)
 
 
-def _size_of(one: Imported) -> int:
-    return len(one.delivery.body)
-
-
-async def _recorded(settings: Settings, controls: Controls, bundle: Bundle, summary: ImportSummary) -> None:
-    """Store the undamaged events, and record it."""
-    about = f"a bundle of {local_time(bundle.header.made_at)}"
-    store = configured_store(settings)
-    async with recording(controls, store, "import", about, planned=bundle.header.count) as recorded:
-        await _import(controls, bundle, summary, recorded)
-
-
-async def _import(controls: Controls, bundle: Bundle, summary: ImportSummary, recorded: ActionCount) -> None:
-    """Store the undamaged events. A stop lets the batch at hand finish."""
+async def _import(settings: Settings, controls: Controls, bundle: Bundle, summary: ImportSummary) -> None:
+    """Store the undamaged events, and record it. A stop lets the current batch finish."""
 
     async def step(batch: Sequence[Imported]) -> None:
         outcomes = await controls.import_deliveries(batch)
         summary.add_outcomes(batch, outcomes)
         await recorded.add(seen=len(batch), changed=list(outcomes).count(AppendOutcome.ACCEPTED))
 
+    about, store = f"a bundle of {local_time(bundle.header.made_at)}", configured_store(settings)
     try:
-        with progress("imported", summary.count) as advance:
-            for batch in batches(_undamaged(bundle, summary), MAX_ITEMS, MAX_BYTES, _size_of):
-                await to_its_end(step(batch))
-                advance(len(batch))
+        async with recording(controls, store, "import", about, planned=summary.count) as recorded:
+            with progress("imported", summary.count) as advance:
+                for batch in batches(
+                    _undamaged(bundle, summary), MAX_ITEMS, MAX_BYTES, lambda one: len(one.delivery.body)
+                ):
+                    await to_its_end(step(batch))
+                    advance(len(batch))
     except BaseException:
         note(
             f"stopped: {summary.read:,} of {counted(summary.count, 'event')} were read, "
-            f"{summary.outcomes[AppendOutcome.ACCEPTED]:,} imported; the same command goes on with the rest"
+            f"{summary.outcomes[AppendOutcome.ACCEPTED]:,} imported; the same command continues with the rest"
         )
         raise
 

@@ -1,4 +1,4 @@
-"""`receiver events list`: the stored events, one per line."""
+"""`receiver events list`, `show` and `raw`: the stored events."""
 
 import json
 import sys
@@ -10,6 +10,7 @@ import click
 
 from receiver.cli.common.filters import (
     event_list_options,
+    hint,
     json_option,
     store_option,
     text,
@@ -17,7 +18,6 @@ from receiver.cli.common.filters import (
     with_whole_job_id,
 )
 from receiver.cli.common.lazy_group import LazyGroup
-from receiver.cli.common.names import hint
 from receiver.cli.common.output import (
     force_option,
     note,
@@ -54,17 +54,27 @@ from receiver.errors import ReceiverError, UnreadableBody
 from receiver.service.samples import encode
 from receiver.settings import load_reading_settings
 
-# FOLDED: The columns of events, as `receiver events list` and `receiver tail` show them.
 _STYLES = {DeliveryState.NEW: "yellow", DeliveryState.WORKING: "cyan", DeliveryState.DEAD: "red"}
 
 
+@click.group(
+    cls=LazyGroup,
+    subcommands={
+        "export": "receiver.cli.events.bundles:export",
+        "import": "receiver.cli.events.bundles:import_",
+        "prune": "receiver.cli.events.prune:prune",
+    },
+)
+def events() -> None:
+    """Look at stored events, export, import and prune them.
+
+    Each event is one delivery as it was received. An ID may be shortened to any beginning that only one event has.
+    """
+
+
 def reported(success: bool | None) -> str:
-    """Return what the service reports about its page or job. Whether handlers succeeded is told by the state."""
+    """Return what the service reports about its page or job. Whether handlers succeeded is the state."""
     return NOTHING if success is None else "ok" if success else "error"
-
-
-def _error_reported(row: EventRow) -> str | None:
-    return "the service reported an error" if row.summary.success is False else None
 
 
 def _subject(row: EventRow) -> str:
@@ -85,7 +95,14 @@ _COLUMNS: tuple[Column[EventRow], ...] = (
     Column("id", lambda row: row.summary.key, 36, 8, most=15, in_table=lambda row: short_id(row.summary.key)),
     job_column(lambda row: row.summary.job_id, rank=3),
     Column("state", lambda row: row.summary.state.value, 7, 7),
-    Column("reported", lambda row: reported(row.summary.success), 8, 8, rank=1, below=_error_reported),
+    Column(
+        "reported",
+        lambda row: reported(row.summary.success),
+        8,
+        8,
+        rank=1,
+        below=lambda row: "the service reported an error" if row.summary.success is False else None,
+    ),
     Column(
         "duplicates",
         lambda row: f"+{row.summary.duplicates}" if row.summary.duplicates else NOTHING,
@@ -101,10 +118,10 @@ _COLUMNS: tuple[Column[EventRow], ...] = (
 EVENTS = Listing("event", _COLUMNS, event_summary, lambda row: _STYLES.get(row.summary.state, ""))
 
 
-_NOT_ROUTED = "new: not routed yet, no worker has looked for its handlers since it came"
+_NOT_ROUTED = "new: not routed yet; a worker chooses the handlers of a new event"
 
 
-@click.command("list")
+@events.command("list")
 @event_list_options
 @text_option
 @form_options(lambda: EVENTS.columns)
@@ -112,8 +129,8 @@ _NOT_ROUTED = "new: not routed yet, no worker has looked for its handlers since 
 def list_(wanted: DeliveryFilter, words: str | None, form: ListForm, store: str | None) -> None:
     """List events, the newest first.
 
-    --text finds events whose URLs, titles or errors have all of these words. "Quotes" make a phrase, and so does a
-    URL. word* finds every word that begins so. --text needs RECEIVER_SEARCH=true at the worker.
+    --text finds events whose URLs, titles or errors have all of these words. "Quotes" make a phrase, as a
+    URL does. word* finds every word with this beginning. --text needs RECEIVER_SEARCH=true at the worker.
     """
 
     async def report(reports: Reports) -> None:
@@ -143,14 +160,13 @@ async def _note_unindexed(reports: Reports) -> None:
         note(f"the search index {through}: it lacks {counted(reach.behind, 'event')}")
 
 
-# FOLDED: `receiver events show`: everything that is known of one event.
 _BELOW = ("headers", "items", "unreadable", "work")
-"""Fields that have their own part below, or that the body tells."""
+"""Fields that have their own part below, or that the part of the body shows."""
 _PREVIEW_LINES = 60
 _PREVIEW_WIDTH = 160
 
 
-@click.command()
+@events.command()
 @click.argument("delivery_id", metavar="ID", type=text)
 @json_option
 @store_option
@@ -209,17 +225,13 @@ def _preview(detail: DeliveryDetail, width: int | None) -> list[str]:
         return [f"  pruned; it had {detail.summary.size} bytes"]
     lines = _indented(detail.body).splitlines()
     whole = ["  " + escape_controls(line) for line in lines[:_PREVIEW_LINES]]
-    preview = [_cut(line, width) for line in whole]
+    short = [shortened(line, _PREVIEW_WIDTH) for line in whole]
+    preview = [line if width is None or cells(line) <= width else cut(line, width) for line in short]
     if len(lines) > _PREVIEW_LINES or preview != whole:
         preview.append(
             f"  … cut; `receiver events raw {detail.summary.key} > FILE` writes all {len(detail.body)} bytes"
         )
     return preview
-
-
-def _cut(line: str, width: int | None) -> str:
-    line = shortened(line, _PREVIEW_WIDTH)
-    return line if width is None or cells(line) <= width else cut(line, width)
 
 
 def _indented(body: bytes) -> str:
@@ -229,8 +241,7 @@ def _indented(body: bytes) -> str:
         return body.decode("utf-8", "backslashreplace")
 
 
-# FOLDED: `receiver events raw`: the exact bytes of a body.
-@click.command()
+@events.command()
 @click.argument("delivery_id", metavar="ID", type=text)
 @force_option
 @store_option
@@ -249,22 +260,3 @@ def raw(delivery_id: str, force: bool, store: str | None) -> None:
             f"the body of event {detail.summary.key} was pruned; `events show` shows the other fields"
         )
     write_bytes(body)
-
-
-# FOLDED: `receiver events`: the group of its subcommands.
-_SUBCOMMANDS = {
-    "list": "receiver.cli.events.list:list_",
-    "show": "receiver.cli.events.list:show",
-    "raw": "receiver.cli.events.list:raw",
-    "export": "receiver.cli.events.bundles:export",
-    "import": "receiver.cli.events.bundles:import_",
-    "prune": "receiver.cli.events.prune:prune",
-}
-
-
-@click.group(cls=LazyGroup, subcommands=_SUBCOMMANDS)
-def events() -> None:
-    """Look at stored events, export, import and prune them.
-
-    Each event is one delivery as it was received. An ID may be shortened to any beginning that only one event has.
-    """

@@ -122,7 +122,7 @@ async def _record(settings: Settings, rule: PruneRule, plan: DeliveryPlan, count
 async def _carry_out(
     maintenance: Maintenance, clock: Clock, rule: PruneRule, plan: DeliveryPlan, pruned: _Pruned
 ) -> None:
-    """Prune step by step. A stop lets the step at hand finish, and counts it."""
+    """Prune step by step. A stop lets the current step finish, and counts it."""
     after: int | None = 0
 
     async def step(place: int) -> Step:
@@ -141,7 +141,7 @@ async def _carry_out(
                 if pruned.count < plan.count:
                     advance(done.count)
     except BaseException:
-        note(f"stopped: {pruned.count:,} of {plan.count:,} were deleted; the same command goes on with the rest")
+        note(f"stopped: {pruned.count:,} of {plan.count:,} were deleted; the same command continues with the rest")
         raise
     while await maintenance.reclaim(MAX_BYTES):
         await clock.sleep(_PAUSE)

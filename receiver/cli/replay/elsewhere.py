@@ -1,4 +1,4 @@
-"""`receiver replay --enqueue`: new work items for the workers."""
+"""`receiver replay --enqueue` and `--to`: the events to the workers, or to another receiver."""
 
 import asyncio
 import random
@@ -29,34 +29,33 @@ MAX_ITEMS = 100
 
 
 class _Interrupted(ReceiverError):
-    """Somebody has stopped the command."""
+    """The command was stopped."""
 
 
 async def enqueue(request: ReplayRequest) -> int:
-    """Make new work items; return the exit code."""
+    """Make new work items; return the exit code. Whatever stops it, standard error says how to continue."""
     controls, count = await request.controls(), request.plan.count
     about = f"handlers of {counted(count, 'event')}"
     clock = await request.outer.enter_async_context(clock_of(request.store))
     try:
         async with recording(controls, request.store, "run again", about, planned=count) as recorded:
-            made = await _enqueue(_Enqueuing(request, controls, clock, recorded), count)
+            enqueuing = _Enqueuing(request, controls, clock, recorded)
+            try:
+                with (
+                    lines_and_progress("enqueuing", count) as lines,
+                    stopping_at_interrupt("these work items") as stop,
+                ):
+                    if not await enqueuing.go_through(stop, lines):
+                        raise _Interrupted(STOPPED)
+            except BaseException:
+                note(f"stopped: {counted(enqueuing.made, 'work item')} were made")
+                request.note_continuation(enqueuing.place)
+                raise
     except _Interrupted:
         return INTERRUPTED
     write = note if request.flags.as_json else say
-    write(f"enqueued {counted(made, 'work item')}; workers run them as soon as they can")
+    write(f"enqueued {counted(enqueuing.made, 'work item')}; workers run them as soon as they can")
     return OK
-
-
-async def _enqueue(enqueuing: "_Enqueuing", count: int) -> int:
-    """Make the work items, and return how many. Whatever stops it, standard error says how to continue."""
-    try:
-        with lines_and_progress("enqueuing", count) as lines, stopping_at_interrupt("these work items") as stop:
-            if not await enqueuing.go_through(stop, lines):
-                raise _Interrupted(STOPPED)
-    except BaseException:
-        enqueuing.note_continuation()
-        raise
-    return enqueuing.made
 
 
 class _Enqueuing:
@@ -64,8 +63,8 @@ class _Enqueuing:
 
     def __init__(self, request: ReplayRequest, controls: Controls, clock: Clock, recorded: ActionCount) -> None:
         self.made = 0
-        self._place: Cursor | None = request.selection.after
-        self._reached = self._place
+        self.place: Cursor | None = request.selection.after
+        self._reached = self.place
         self._request = request
         self._controls = controls
         self._clock = clock
@@ -91,20 +90,14 @@ class _Enqueuing:
         await to_its_end(self._make())
         return finished
 
-    def note_continuation(self) -> None:
-        """Say how many were made, and how to continue."""
-        note(f"stopped: {counted(self.made, 'work item')} were made")
-        self._request.note_continuation(self._place)
-
     async def _make(self) -> None:
         number, now = self._recorded.number, self._clock.now()
         self.made += await self._controls.enqueue(self._gathered, now=now, action=number, seen=self._seen)
         self._gathered.clear()
         self._seen = 0
-        self._place = self._reached
+        self.place = self._reached
 
 
-# FOLDED: `receiver replay --to URL`: the stored bodies as deliveries to another receiver.
 MAX_CONCURRENT = 16
 
 

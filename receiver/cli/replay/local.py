@@ -35,7 +35,6 @@ from receiver.runtime.tracebacks import user_frames
 from receiver.stores.sqlite.system_files import require_no_companion
 
 
-# FOLDED: The files of `receiver replay`: --save writes them, and --compare reads them.
 class SaveFile:
     """Writes lines of results, each to the file at once."""
 
@@ -94,7 +93,6 @@ def earlier_in(path: Path) -> Iterator[Earlier]:
         yield earlier
 
 
-# FOLDED: The report of a replay: a line for each result, its difference from an earlier run, and a summary.
 _SHOWN_VALUE = 200
 _BELOW = " " * 4
 """What stands before the further lines of a result."""
@@ -171,7 +169,7 @@ def _write(lines: ProgressLines, word: str, outcome: RunResult, ran: LocalRun, w
 
 
 def _where(ran: LocalRun) -> Sequence[str]:
-    """Return lines that show where a handler failed: its traceback, or of a time-out what the worker logs."""
+    """Return lines that show where a handler failed: its traceback, or for a time-out what the worker logs."""
     if ran.error is not None and ran.attempt.outcome is AttemptOutcome.TIMED_OUT:
         return user_frames(ran.error)  # the rest of the traceback is how we end a handler
     return [] if ran.traceback is None else ran.traceback.rstrip().split("\n")
@@ -324,7 +322,7 @@ def _prints(*, to_stderr: bool) -> Iterator[None]:
 
 
 def _once_in_this_run() -> AskOnce:
-    """Answer `ctx.once` for this run alone, whatever the handlers did before."""
+    """Answer `ctx.once` for this run alone; earlier runs do not count."""
     asked: set[tuple[HandlerName, str]] = set()
 
     async def ask(handler: HandlerName, key: str, now: datetime) -> bool:

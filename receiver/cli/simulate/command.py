@@ -1,30 +1,221 @@
 """`receiver simulate`: an outage and the retries of the service, in virtual time."""
 
+import functools
+import re
 from collections.abc import Mapping
+from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import click
 
 from receiver.cli.common.exit_codes import OK
-from receiver.cli.common.filters import Number, store_option, text
+from receiver.cli.common.filters import Command, Number, Option, store_option, text, together
 from receiver.cli.common.lazy_group import LazyGroup
 from receiver.cli.common.output import note, write_json
-from receiver.cli.simulate.flags import (
-    ARRIVALS,
-    ENDPOINT,
-    FAULTS,
-    FAULTS_OF_SENDER,
-    OUTAGES,
-    SENDER,
-    scenario_options,
-)
-from receiver.cli.simulate.output import STDOUT, opened, tracing
+from receiver.cli.simulate.output import STDOUT, figures, opened, print_result, tracing
 from receiver.core.text import did_you_mean, escape_controls, resembling
+from receiver.core.units import parse_duration
 from receiver.service.simulator.page import page, picture
 from receiver.service.simulator.report import SimulationReport
 from receiver.service.simulator.run import simulate as attempts_of
 from receiver.service.simulator.scenario import Faults, Scenario
+from receiver.service.simulator.words import described
+
+_PER = {"s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600}
+_RATE = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(?:/(s|sec|m|min|h))?", re.ASCII)
+_JOB = re.compile(r"(?P<family>[a-z_]+):(?P<pages>\d{1,9})(?:@(?P<at>[0-9a-z.]+))?(?::(?P<pace>[^:]+))?", re.ASCII)
+
+
+def rate(written: str) -> float:
+    """Accept deliveries per time: `5/s`, `300/min`, `10/h`, or a number for each second."""
+    found = _RATE.fullmatch(written)
+    if not found:
+        raise click.BadParameter(f"{escape_controls(written)} is not a rate; write 5/s, 300/min or 10/h")
+    return float(Fraction(found[1]) / _PER[found[2] or "s"])
+
+
+def job(written: str) -> dict[str, Any]:
+    """Accept `FAMILY:PAGES[@AT][:PACE]`."""
+    found = _JOB.fullmatch(written)
+    if not found:
+        raise click.BadParameter(
+            f"{escape_controls(written)} is not a job; write crawl:200, crawl:200@10m or crawl:200@10m:2/s"
+        )
+    given: dict[str, Any] = {"family": found["family"], "pages": int(found["pages"]), "at": found["at"]}
+    given["pace"] = None if found["pace"] is None else rate(found["pace"])
+    return {key: value for key, value in given.items() if value is not None}
+
+
+def outage(written: str) -> dict[str, Any]:
+    """Accept `FROM..TO[:KIND]`."""
+    start, dots, rest = written.partition("..")
+    end, _, what = rest.partition(":")
+    kind, _, status = what.partition("=")
+    if not (start and dots and end) or (status and not status.isdecimal()):
+        raise click.BadParameter(
+            f"{escape_controls(written)} is not an outage; write 10m..32m, 10m..32m:hang or 10m..32m:status=503"
+        )
+    if _ends_first(start, end):
+        raise click.BadParameter(f"{escape_controls(written)} ends before it begins; write {end}..{start}")
+    given = {"from": start, "to": end, "kind": kind or "refuse"}
+    return given | ({"status": int(status)} if status else {})
+
+
+def _ends_first(start: str, end: str) -> bool:
+    """Return whether these are two durations in the wrong order. Other text is an error of the scenario."""
+    try:
+        return parse_duration(end) < parse_duration(start)
+    except ValueError:
+        return False
+
+
+def latency(written: str) -> object:
+    """Accept `P50` or `P50..P99`."""
+    median, separator, high = written.partition("..")
+    return {"p50": median, "p99": high} if separator else written
+
+
+_FLAGS: dict[str, tuple[str, str]] = {}
+"""The key in a scenario file, and the flag, of each argument."""
+
+
+def _flag(key: str, flag: str, *, name: str = "", **more: Any) -> Option:
+    """Return the option for a key of a scenario file."""
+    first = flag.partition("/")[0]
+    name = name or first.strip("-").replace("-", "_")
+    _FLAGS[name] = (key, first)
+    return click.option(flag, name, **more)
+
+
+OUTAGES = (
+    _flag(
+        "outage",
+        "--outage",
+        name="outages",
+        multiple=True,
+        type=outage,
+        metavar="FROM..TO[:KIND]",
+        help="An outage, such as 10m..32m, 10m..32m:hang or 10m..32m:status=503.",
+    ),
+)
+ARRIVALS = (
+    _flag(
+        "arrivals.at",
+        "--at",
+        multiple=True,
+        metavar="TIME",
+        help="Create a delivery at this time, such as 90s or 1h30m.",
+    ),
+    _flag(
+        "arrivals.rate",
+        "--rate",
+        type=rate,
+        metavar="N/s",
+        help="Create deliveries evenly, such as 5/s, 300/min or 10/h.",
+    ),
+    _flag("arrivals.duration", "--duration", metavar="TIME", help="How long the rate lasts.  [default: 1h]"),
+    _flag(
+        "arrivals.poisson",
+        "--poisson/--even",
+        default=None,
+        help="Space the deliveries of --rate at random, or evenly.",
+    ),
+    _flag(
+        "arrivals.jobs",
+        "--job",
+        name="jobs",
+        multiple=True,
+        type=job,
+        metavar="FAMILY:PAGES",
+        help="Create the deliveries of a job, such as crawl:200, crawl:200@10m or crawl:200@10m:2/s.",
+    ),
+    _flag("seed", "--seed", type=int, metavar="N", help="Seed of all random values.  [default: 0]"),
+)
+ENDPOINT = (
+    _flag(
+        "endpoint.latency",
+        "--latency",
+        type=latency,
+        metavar="TIME",
+        help="How long the endpoint works on a request, such as 200ms, or 200ms..12s for p50..p99.",
+    ),
+    _flag(
+        "endpoint.error_rate",
+        "--error-rate",
+        type=float,
+        metavar="SHARE",
+        help="Share of requests that the endpoint answers with 500.",
+    ),
+    _flag(
+        "endpoint.capacity",
+        "--capacity",
+        type=int,
+        metavar="N",
+        help="Requests that the endpoint works on at once; others wait.",
+    ),
+)
+SENDER = (
+    _flag(
+        "sender.timeout",
+        "--timeout",
+        metavar="TIME",
+        help="How long the service waits for an answer.  [default: 10s]",
+    ),
+    _flag(
+        "sender.pauses",
+        "--pauses",
+        type=lambda written: [part.strip() for part in written.split(",")],
+        metavar="TIMES",
+        help="Retry delays of the service.  [default: 1m,5m,15m]",
+    ),
+)
+FAULTS_OF_SENDER = {
+    "duplicates": "are sent again after their delivery",
+    "reordered": "are delayed at first, up to the first retry delay",
+    "forged": "are sent together with a forged request",
+    "truncated": "are cut in the first attempt",
+    "slow": "upload slowly in the first attempt, half of them too slowly",
+}
+"""What happens to some deliveries, by the name of the argument."""
+FAULTS = tuple(
+    _flag(
+        f"faults.{name}",
+        f"--{name}",
+        type=float,
+        metavar="SHARE",
+        help=f"With --to: share of deliveries that {fault}.",
+    )
+    for name, fault in FAULTS_OF_SENDER.items()
+)
+TRAFFIC = click.option(
+    "--traffic", "file", type=click.File("rb"), metavar="FILE", help="A scenario, as for `receiver simulate`."
+)
+
+
+def scenario_options(*flags: Option) -> Option:
+    """Add these flags, and collect them and the TOML of the argument `file` into one argument `scenario`."""
+
+    def decorate(command: Command) -> Command:
+        @functools.wraps(command)
+        def read(*args: Any, file: BinaryIO | None, **kwargs: Any) -> Any:
+            given = {name: kwargs.pop(name) for name in _FLAGS if name in kwargs}
+            return command(*args, scenario=_scenario(file, given), **kwargs)
+
+        return together(*flags)(read)
+
+    return decorate
+
+
+def _scenario(file: BinaryIO | None, given: Mapping[str, Any]) -> Any:
+    from receiver.service.simulator.scenario import read_toml, scenario_of, with_values
+
+    flags = {name: value for name, value in given.items() if value is not None and value != ()}
+    raw = {} if file is None else read_toml(file)
+    raw = with_values(raw, {_FLAGS[name][0]: value for name, value in flags.items()})
+    where = "the scenario" if file is None else escape_controls(file.name)
+    return scenario_of(raw, file=where, flags=dict(_FLAGS[name] for name in flags))
+
 
 _SUBCOMMANDS = LazyGroup(
     "simulate",
@@ -37,7 +228,7 @@ _SUBCOMMANDS = LazyGroup(
 
 
 class _Simulate(click.Command):
-    """Runs a subcommand if its name comes first. A click group could not take a scenario in that place."""
+    """Runs a subcommand if its name comes first. A click group could not take a scenario there."""
 
     subcommands = _SUBCOMMANDS
 
@@ -47,20 +238,15 @@ class _Simulate(click.Command):
         context = click.Context(self, parent, info_name=info_name)
         if args and (subcommand := _SUBCOMMANDS.get_command(context, args[0])):
             return subcommand.make_context(f"{info_name} {args[0]}", args[1:], parent=parent, **extra)
-        if args and not args[0].startswith("-") and not Path(args[0]).exists():
-            _suggest_subcommand(args[0], context)
+        is_word = args and not args[0].startswith("-") and not Path(args[0]).exists()
+        if is_word and (close := resembling(args[0], _SUBCOMMANDS.list_commands(context))):
+            name = escape_controls(args[0])
+            raise click.UsageError(f"{name!r} is neither a file nor a subcommand{did_you_mean(close)}", context)
         return super().make_context(info_name, args, parent=parent, **extra)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Subcommands"):
             formatter.write_dl(list(_SUBCOMMANDS.summaries(ctx, formatter.width - 6)))
-
-
-def _suggest_subcommand(word: str, context: click.Context) -> None:
-    """Raise UsageError if a word, which is no file, resembles a subcommand."""
-    if close := resembling(word, _SUBCOMMANDS.list_commands(context)):
-        name = escape_controls(word)
-        raise click.UsageError(f"{name!r} is neither a file nor a subcommand{did_you_mean(close)}", context)
 
 
 @click.command(cls=_Simulate)
@@ -81,13 +267,7 @@ def _suggest_subcommand(word: str, context: click.Context) -> None:
 @click.option(
     "--svg", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write the first picture."
 )
-@click.option(
-    "--to",
-    "url",
-    type=text,
-    metavar="URL",
-    help="Send signed deliveries to a running receiver instead.",
-)
+@click.option("--to", "url", type=text, metavar="URL", help="Send signed deliveries to a running receiver instead.")
 @click.option("--speed", type=Number(0.1, 1000), metavar="N", help="With --to: let time pass N times as fast.")
 @click.option(
     "--play-outages", is_flag=True, help="With --to: send nothing during outages, and count each attempt as failed."
@@ -108,21 +288,23 @@ def simulate(
     if live["url"] is not None:
         if html or svg:
             raise click.UsageError("--html and --svg do not go with --to")
-        return _live(scenario, as_json=as_json, trace=trace, **live)
+        from receiver.cli.simulate.live import LiveOptions, run_live  # httpx and the store take long to load
+
+        return run_live(scenario, LiveOptions(as_json=as_json, trace=trace, **live))
     _check_not_live(scenario, live)
     report = SimulationReport(scenario)
     with tracing(trace) as write_attempt:
         for attempt in attempts_of(scenario):
             report.add(attempt)
             write_attempt(attempt, {})
-    if html is not None:
-        _write(html, page(scenario, report))
-    if svg is not None:
-        _write(svg, picture(scenario, report))
+    for path, draw in ((html, page), (svg, picture)):
+        if path is not None:
+            with opened(path) as file:
+                file.write(draw(scenario, report).encode())
     if as_json:
         write_json(report.as_json())
     elif trace != STDOUT:
-        _print(scenario, report)
+        print_result(scenario, report, described(scenario), figures(report))
     return OK
 
 
@@ -134,20 +316,3 @@ def _check_not_live(scenario: Scenario, live: Mapping[str, Any]) -> None:
         raise click.UsageError(f"--{given[0].replace('_', '-')} needs --to URL")
     if scenario.faults != Faults():
         note("a simulation has no faults of the sender: add --to URL")
-
-
-def _live(scenario: Scenario, **options: Any) -> int:
-    from receiver.cli.simulate.live import LiveOptions, run_live  # httpx and the store take long to load
-
-    return run_live(scenario, LiveOptions(**options))
-
-
-def _print(scenario: Scenario, report: SimulationReport) -> None:
-    from receiver.cli.simulate.output import print_summary
-
-    print_summary(scenario, report)
-
-
-def _write(path: Path, text: str) -> None:
-    with opened(path) as file:
-        file.write(text.encode())

@@ -4,7 +4,6 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -35,7 +34,6 @@ from receiver.service.simulator.scenario import Endpoint, Scenario
 from receiver.service.simulator.words import described, moment
 from receiver.settings import Settings, load_settings
 
-# FOLDED: The result of a live run, for people and as JSON.
 _EXAMPLES = 3
 _MIN_DELAY_US = 1_000_000
 _FINDINGS = {
@@ -207,7 +205,7 @@ async def _run(scenario: Scenario, settings: Settings, options: LiveOptions, spe
     forger = make_sender(_forging(settings), options.url, MAX_CONCURRENT, timeout=timeout, clock=clock)
     with (
         tracing(options.trace) as write_attempt,
-        _progress(scenario) as advance,
+        progress("sending", sum(1 for _ in arrivals(scenario.arrivals, scenario.seed))) as advance,
         stopping_at_interrupt("the open requests") as stop,
     ):
         listener = Listener(ledger, report, write_attempt, advance)
@@ -254,10 +252,6 @@ async def _findings(settings: Settings, ledger: Ledger, since: Mark | None) -> t
             return await ledger.check(reports, since), None
     except StoreError as exc:
         return ledger.unchecked(), exc
-
-
-def _progress(scenario: Scenario) -> AbstractContextManager[Callable[[int], None]]:
-    return progress("sending", sum(1 for _ in arrivals(scenario.arrivals, scenario.seed)))
 
 
 class Poster:

@@ -1,14 +1,9 @@
-"""The summary of a simulation for people, with bars."""
+"""What a simulation writes: the result for people with bars, and a trace of its attempts."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
-
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
-from rich.text import Text
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from receiver.cli.common.output import write_json
 from receiver.core.text import escape_controls
@@ -17,16 +12,18 @@ from receiver.service.samples import encode
 from receiver.service.simulator.report import FATES, SimulationReport, attempt_as_json
 from receiver.service.simulator.run import SimulatedAttempt
 from receiver.service.simulator.scenario import Scenario
-from receiver.service.simulator.words import answer, described, moment, waves_in_steps
+from receiver.service.simulator.words import answer, moment, waves_in_steps
 from receiver.stores.sqlite.system_files import require_no_database
 
+if TYPE_CHECKING:  # only people who read a summary wait for it
+    from rich.table import Table
+
+WriteAttempt = Callable[[SimulatedAttempt, Mapping[str, Any]], None]
+"""Writes an attempt with more fields."""
+
+STDOUT = Path("-")
 _BAR = 36
 _STEPS = 18
-
-
-def print_summary(scenario: Scenario, report: SimulationReport) -> None:
-    """Print the scenario, the result, and the attempts over time."""
-    print_result(scenario, report, described(scenario), _figures(report))
 
 
 def print_result(
@@ -36,6 +33,9 @@ def print_result(
     figures: Sequence[tuple[str, str]],
 ) -> None:
     """Print facts about the deliveries, their fates, figures, and the attempts over time."""
+    from rich.console import Console
+    from rich.markup import escape
+
     console = Console(highlight=False)
     full = "#" if console.options.ascii_only else "█"
     for name, value in facts:
@@ -55,8 +55,11 @@ def print_result(
     console.print(_bars([(label, sum(counts), "cyan", "outage" * out) for label, counts, out in waves], full))
 
 
-def _bars(rows: Sequence[tuple[str, int, str, str]], full: str) -> Table:
+def _bars(rows: Sequence[tuple[str, int, str, str]], full: str) -> "Table":
     """Return rows of a name, a number, a bar for the number in this style, and a remark."""
+    from rich.table import Table
+    from rich.text import Text
+
     most = max((number for _, number, _, _ in rows), default=0)
     table = Table.grid(padding=(0, 2))
     table.add_column()
@@ -67,7 +70,8 @@ def _bars(rows: Sequence[tuple[str, int, str, str]], full: str) -> Table:
     return table
 
 
-def _figures(report: SimulationReport) -> list[tuple[str, str]]:
+def figures(report: SimulationReport) -> list[tuple[str, str]]:
+    """Return the figures below the fates."""
     arrived = (
         f"{report.late:,} after the time-out, {report.duplicates:,} again, {report.out_of_order:,} out of order"
     )
@@ -85,31 +89,25 @@ def busiest(report: SimulationReport) -> tuple[str, str]:
     return ("busiest second", f"{report.peak_rate:,} of {report.attempts:,} attempts")
 
 
-# FOLDED: The files of `--trace`, `--html` and `--svg`: attempts as JSON lines, and protection of scenario files.
-STDOUT = Path("-")
-WriteAttempt = Callable[[SimulatedAttempt, Mapping[str, Any]], None]
-"""Writes an attempt with more fields."""
-
-
 @contextmanager
 def tracing(path: Path | None) -> Iterator[WriteAttempt]:
     """Give the block a function that writes an attempt to the file, to standard output, or nowhere."""
     if path is None:
         yield lambda attempt, more: None
     elif path == STDOUT:
-        yield lambda attempt, more: write_json(_fields(attempt, more))
+        yield lambda attempt, more: write_json({**attempt_as_json(attempt), **more})
     else:
         with opened(path) as file:
-            yield lambda attempt, more: (file.write(encode(_fields(attempt, more)) + b"\n"), None)[1]
 
+            def write(attempt: SimulatedAttempt, more: Mapping[str, Any]) -> None:
+                file.write(encode({**attempt_as_json(attempt), **more}) + b"\n")
 
-def _fields(attempt: SimulatedAttempt, more: Mapping[str, Any]) -> Mapping[str, Any]:
-    return {**attempt_as_json(attempt), **more}
+            yield write
 
 
 def opened(path: Path) -> BinaryIO:
     """Open a file for writing. Raises ConfigurationError if that fails, or if it is a scenario or a database."""
-    if path.suffix == ".toml":  # with `--trace scenario.toml` somebody means to read it
+    if path.suffix == ".toml":  # `--trace scenario.toml` is meant to read it
         raise ConfigurationError(
             f"{escape_controls(str(path))} is a scenario and would be overwritten: put it first"
         )

@@ -1,4 +1,4 @@
-"""`receiver simulate capacity`: how many requests at once an endpoint must work on."""
+"""The questions of `receiver simulate`: what capacity, how to split maintenance, which outage loses nothing."""
 
 from datetime import timedelta
 from typing import Any
@@ -8,7 +8,7 @@ import click
 from receiver.cli.common.exit_codes import FAILED, OK
 from receiver.cli.common.filters import duration, json_option
 from receiver.cli.common.output import flush, write_json, write_line
-from receiver.cli.simulate.flags import ARRIVALS, ENDPOINT, OUTAGES, SENDER, TRAFFIC, scenario_options
+from receiver.cli.simulate.command import ARRIVALS, ENDPOINT, OUTAGES, SENDER, TRAFFIC, scenario_options
 from receiver.core.text import counted
 from receiver.core.units import in_words
 from receiver.service.simulator.questions import (
@@ -71,7 +71,6 @@ def _trial_fields(trial: Trial) -> dict[str, Any]:
     }
 
 
-# FOLDED: `receiver simulate maintenance`: how to split planned work so that it loses nothing.
 def _length(written: str) -> timedelta:
     if not (length := duration(written)):
         raise click.BadParameter("it must be longer than 0")
@@ -113,13 +112,13 @@ def _advice_sentence(advice: Advice, length: timedelta) -> str:
     loss = f"loses {at_once.lost:,} of {counted(at_once.deliveries, 'delivery')}"
     if advice.without.lost:
         loss += f" ({advice.without.lost:,} are lost without it)"
-    begin = f"{in_words(length)} at one go {loss}"
+    begin = f"{in_words(length)} in one part {loss}"
     if best is None:
         return f"{begin}; each of {advice.tried:,} ways to do it loses more than without it: make it shorter."
     if len(best.parts) == 1:
         return f"{begin}: there is no need to split it."
-    more = " more" if advice.without.lost else ""
-    return f"{begin}; {_parts(best)} it loses no{more or 'ne'}, and is over after {in_words(best.takes)}."
+    less = "no more than without it" if advice.without.lost else "nothing"
+    return f"{begin}; {_parts(best)} it loses {less}, and is over after {in_words(best.takes)}."
 
 
 def _parts(split: Split) -> str:
@@ -143,7 +142,6 @@ def _advice_fields(advice: Advice) -> dict[str, Any]:
     }
 
 
-# FOLDED: `receiver simulate survive`: the longest outage that loses nothing.
 _BEHAVIOURS = {OutageKind.REFUSE: "refuses connections", OutageKind.HANG: "hangs"}
 
 

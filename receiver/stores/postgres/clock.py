@@ -11,7 +11,7 @@ from receiver.errors import StoreError
 from receiver.runtime.log_lines import event_log
 from receiver.stores.postgres.connection import PostgresConnection
 from receiver.stores.postgres.database import PostgresDatabase
-from receiver.stores.postgres.statements.work import MICROS
+from receiver.stores.postgres.statements import MICROS
 from receiver.stores.sql.connection import SqlConnection
 
 log = event_log(__name__)
@@ -48,7 +48,7 @@ class _Course(NamedTuple):
 
 
 class DatabaseClock:
-    """A Clock that shows the time of the database. It runs as a clock of this machine does that nobody sets.
+    """A Clock that shows the time of the database. It runs like a clock of this machine that is never set.
 
     That clock may stand still or jump: a hypervisor that pauses a machine leaves the time out, and the machine
     cannot know it. So a queue looks at the database's time too, and a large difference is made
@@ -56,7 +56,7 @@ class DatabaseClock:
     """
 
     def __init__(self, clock: Clock, here: Callable[[], datetime] | None = None) -> None:
-        """`here` shows a clock of the machine that goes on while it is suspended."""
+        """`here` reads a clock that keeps running while the machine is suspended."""
         self._clock = clock
         self.here = here or clock.steady
         self._course: _Course | None = None  # one object: other threads compare
@@ -92,7 +92,7 @@ class DatabaseClock:
         return is_set
 
     def differs(self, since: datetime, there: datetime) -> bool:
-        """Tell whether the database showed a time far from this clock's, when asked at `since` by the machine's."""
+        """Return whether `there`, read from the database when the machine showed `since`, is far from this."""
         return not self.at(since) - _SLEWED <= there <= self.now() + _SLEWED
 
 

@@ -1,4 +1,4 @@
-"""Import deliveries into a PostgreSQL store."""
+"""What operators decide, brought into a PostgreSQL store: decisions, imports, copies, pruning."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
@@ -11,22 +11,21 @@ from receiver.core.bulk import Imported
 from receiver.core.deliveries import Delivery, Receipt
 from receiver.core.types import AppendOutcome, Origin
 from receiver.errors import UnknownRequest
-from receiver.stores.postgres.arrivals import Kept, insert_new, kept, kept_all
+from receiver.stores.postgres import statements as log_statements
+from receiver.stores.postgres import statements as upkeep_statements
 from receiver.stores.postgres.connection import PostgresConnection
 from receiver.stores.postgres.database import PostgresDatabase
 from receiver.stores.postgres.dialect import DIALECT, READS, WRITES
-from receiver.stores.postgres.log import append_all
+from receiver.stores.postgres.log import Kept, append_all, insert_new, kept, kept_all
 from receiver.stores.postgres.reports import restore
-from receiver.stores.postgres.statements import log as log_statements
-from receiver.stores.postgres.statements import upkeep as upkeep_statements
-from receiver.stores.postgres.statements.log import ADD_NEXT, APPEND_TURN
-from receiver.stores.postgres.statements.work import FREE_REQUEST
+from receiver.stores.postgres.statements import APPEND_TURN, JOB_ROWS
 from receiver.stores.sql.columns_of_bodies import headers_text
 from receiver.stores.sql.connection import number
 from receiver.stores.sql.controls import SqlControls
 from receiver.stores.sql.maintenance import SqlMaintenance
+from receiver.stores.sql.statements import log as shared
 from receiver.stores.sql.statements.deliveries import LAST_DELIVERY
-from receiver.stores.sql.statements.job_rows import COUNT_NEXT
+from receiver.stores.sql.statements.log import COUNT_NEXT, FREE_REQUEST
 
 MAX_ITEMS = 100
 MAX_BYTES = 1024 * 1024
@@ -42,7 +41,7 @@ def import_deliveries(connection: PostgresConnection, deliveries: Sequence[Impor
     """Store the new ones of these deliveries, inside a transaction of the caller."""
     connection.execute(log_statements.APPEND_TURN)
     if any(one.origin is Origin.BACKFILL for one in deliveries):
-        connection.execute(log_statements.MARK_BACKFILLED)
+        connection.execute(shared.MARK_BACKFILLED)
     new = insert_new(connection, deliveries)
     outcomes: list[AppendOutcome | None] = []
     for one in deliveries:
@@ -65,12 +64,11 @@ def _known(connection: PostgresConnection, stored: Kept, delivery: Delivery) -> 
         return AppendOutcome.CONFLICT
     if stored.body is None:
         connection.execute(log_statements.RESTORE_BODY, (stored.seq, headers_text(delivery.headers), delivery.body))
-        connection.execute(log_statements.RESTORED, (stored.seq,))
+        connection.execute(shared.RESTORED, (stored.seq,))
         restore(connection, stored.seq, delivery.body)
     return AppendOutcome.DUPLICATE
 
 
-# FOLDED: What operators decide, written into a PostgreSQL store.
 class PostgresControls(SqlControls):
     """Controls. Each commit stirs the workers."""
 
@@ -105,7 +103,6 @@ class PostgresControls(SqlControls):
         return await self.database.call(write)
 
 
-# FOLDED: A PostgreSQL store as a side of a copy.
 class PostgresCopySide:
     """A CopySide."""
 
@@ -116,7 +113,7 @@ class PostgresCopySide:
         self.database = database
 
     def continue_behind(self, connection: Any, table: str, last: int) -> None:
-        """Let the numbers of new rows begin behind this one."""
+        """Let the numbers of new rows begin after this one."""
         values = {
             "table": f'"{self.database.translate.schema}".{table}',
             "column": "seq" if table == "deliveries" else "id",
@@ -128,13 +125,12 @@ class PostgresCopySide:
         """Make the rows of jobs and the counts of arrivals from the deliveries."""
         bounds = {"after": 0, "through": number(connection, LAST_DELIVERY, {})}
         connection.execute(upkeep_statements.NO_JOBS)
-        connection.execute(ADD_NEXT, bounds)
+        connection.execute(JOB_ROWS.add_next, bounds)
         connection.execute(upkeep_statements.NO_MINUTES)
         connection.execute(COUNT_NEXT, bounds)
         connection.execute(upkeep_statements.SET_SUMMED, bounds)
 
 
-# FOLDED: What keeps a PostgreSQL store small.
 class PostgresMaintenance(SqlMaintenance):
     """A Maintenance. Its commits are not synced: after a crash something may have to be removed again."""
 

@@ -13,15 +13,13 @@ import psycopg
 from psycopg import errors
 
 from receiver.errors import StoreError, StoreRefused
-from receiver.stores.postgres.address import Address
-from receiver.stores.postgres.connection import PostgresConnection, StatementDeadline, Translation
+from receiver.stores.postgres.connection import Address, PostgresConnection, StatementDeadline, Translation
 from receiver.stores.sql.connection import ConnectionThread, NoNumber
 
-# FOLDED: PostgreSQL's errors in our own words (PostgreSQL manual, Appendix A, Error Codes).
 REPEATED = (errors.DeadlockDetected, errors.SerializationFailure)
 """The server undid a transaction that came into the way of another one. The same again succeeds."""
 POISONOUS = ("22", "23", "54")
-"""Classes of errors that lie in the values of a row: the other rows of its batch can be written."""
+"""Classes of errors in the values of a row: the other rows of its batch can be written."""
 
 _WORDS = {
     "25006": "it is read-only",
@@ -48,11 +46,11 @@ _REFUSALS = {
     r"too many clients|remaining connection slots|too many connections": "53300",
     r"system is (starting up|shutting down|not yet accepting|not accepting|in recovery)": "57P03",
 }
-"""Before a connection is made, libpq tells the text of an error, and not its code."""
+"""Before a connection is made, libpq reports the text of an error, and not its code."""
 
 
 def is_poisonous(error: BaseException) -> bool:
-    """Tell whether the values of some row were refused, and not the batch."""
+    """Return whether the values of some row were refused, and not the batch."""
     if isinstance(error, psycopg.Error):
         return (error.sqlstate or "")[:2] in POISONOUS or isinstance(error, psycopg.DataError)
     return isinstance(error, UnicodeEncodeError)
@@ -62,7 +60,7 @@ def is_poisonous(error: BaseException) -> bool:
 def translated(name: str, *, was_open: bool = False) -> Iterator[None]:
     """Turn errors of the driver into StoreError, or StoreRefused where waiting cannot help.
 
-    It can help where the database `was_open` before: somebody takes a right away, or a name, and gives it back.
+    It can help where the database `was_open` before: a right or a name that was taken away can be given back.
     """
     try:
         yield

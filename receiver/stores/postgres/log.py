@@ -1,23 +1,103 @@
 """The face of a PostgreSQL store for the web process: many appends share one statement and one sync."""
 
 import os
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 
 from receiver.core.bulk import Imported
 from receiver.core.clock import to_micros
-from receiver.core.deliveries import Delivery, Quarantined, Receipt
+from receiver.core.deliveries import Delivery, Quarantined, Receipt, conflict
 from receiver.core.ports.log import LogItem, Probe
-from receiver.core.types import AppendOutcome, Origin
+from receiver.core.types import AppendOutcome, DeliveryKey, Origin
 from receiver.errors import StoreError, StoreRefused
 from receiver.stores.grouped_log import GroupedLog
-from receiver.stores.postgres.arrivals import count_again, insert_new, kept_all, quarantine
+from receiver.stores.postgres import statements
 from receiver.stores.postgres.connection import PostgresConnection
 from receiver.stores.postgres.database import PostgresDatabase, is_poisonous, translated
-from receiver.stores.postgres.statements import log as statements
-from receiver.stores.sql.connection import number
+from receiver.stores.sql.columns_of_bodies import decoded, headers_text
+from receiver.stores.sql.connection import SqlConnection, Values, number
+from receiver.stores.sql.statements import log as shared
 from receiver.stores.sql.statements.columns import SUMMED
-from receiver.stores.sql.statements.job_rows import COUNT_NEXT
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What of a stored delivery is compared with another one. Its body is None if it was pruned."""
+
+    seq: int
+    size: int
+    body: bytes | None
+
+    def is_like(self, delivery: Delivery) -> bool:
+        """Return whether a delivery has this body; if it was pruned, compare the sizes only."""
+        return self.size == len(delivery.body) and self.body in (None, delivery.body)
+
+
+def insert_new(connection: SqlConnection, deliveries: Sequence[Imported]) -> set[DeliveryKey]:
+    """Store those whose keys are not stored, of several with one key the first; return the keys of the new ones."""
+    if not deliveries:
+        return set()
+    return {key for (key,) in connection.execute(statements.APPEND, _columns(deliveries))}
+
+
+def kept(connection: SqlConnection, keys: Collection[DeliveryKey]) -> Mapping[DeliveryKey, Kept]:
+    """Return those of the keys that are stored, and keep them so until the transaction ends."""
+    rows = connection.execute(statements.KEPT, {"keys": sorted(keys)})
+    return {
+        key: Kept(seq, size, None if body is None else decoded(body, coding, key=key))
+        for key, seq, size, body, coding in rows
+    }
+
+
+def kept_all(connection: SqlConnection, keys: Collection[DeliveryKey]) -> Mapping[DeliveryKey, Kept]:
+    """Do the same for keys that were stored a moment ago. Raises StoreError if one was pruned since."""
+    stored = kept(connection, keys)
+    if pruned := sorted(set(keys) - stored.keys()):
+        raise StoreError(f"{pruned[0]} was pruned at the moment when it came again")
+    return stored
+
+
+def count_again(
+    connection: SqlConnection, stored: Mapping[DeliveryKey, Kept], deliveries: Sequence[Delivery]
+) -> list[Receipt]:
+    """Count duplicates on stored deliveries. Those with other bodies also go into quarantine."""
+    times = Counter(stored[one.key].seq for one in deliveries)
+    seqs = sorted(times)
+    values: Values = {"seqs": seqs, "times": [times[seq] for seq in seqs]}
+    connection.execute(statements.COUNT_DUPLICATES, values)
+    receipts = []
+    for one in deliveries:
+        outcome = AppendOutcome.DUPLICATE if stored[one.key].is_like(one) else AppendOutcome.CONFLICT
+        if outcome is AppendOutcome.CONFLICT:
+            quarantine(connection, conflict(one))
+        receipts.append(Receipt(one.key, outcome))
+    return receipts
+
+
+def quarantine(connection: SqlConnection, item: Quarantined) -> None:
+    """Keep a request in quarantine."""
+    row = (to_micros(item.received_at), item.reason, item.detail, item.key, headers_text(item.headers), item.body)
+    connection.execute(shared.QUARANTINE, row)
+
+
+def _columns(deliveries: Sequence[Imported]) -> Values:
+    plain = [one.delivery for one in deliveries]
+    return {
+        "keys": [one.key for one in plain],
+        "types": [one.type for one in plain],
+        "job_ids": [one.job_id for one in plain],
+        "webhook_ids": [one.webhook_id for one in plain],
+        "successes": [one.success for one in plain],
+        "moments": [to_micros(one.received_at) for one in plain],
+        "sizes": [len(one.body) for one in plain],
+        "duplicates": [one.duplicates for one in deliveries],
+        "origins": [one.origin for one in deliveries],
+        "headers": [headers_text(one.headers) for one in plain],
+        "bodies": [one.body for one in plain],
+    }
+
 
 MAX_ITEMS = 512
 MAX_BYTES = 8 * 1024 * 1024
@@ -94,22 +174,23 @@ def _count(connection: PostgresConnection, again: Sequence[Delivery]) -> list[Re
 
 
 def _probe(connection: PostgresConnection, test: Probe) -> None:
-    connection.execute(statements.PROBE, (to_micros(test.now),))
+    connection.execute(shared.PROBE, (to_micros(test.now),))
     if test.size:
         connection.execute(statements.PROBE_SIZE, (os.urandom(test.size),))  # the server makes zeros smaller
         connection.execute(statements.END_PROBE)
 
 
-# FOLDED: One row for each job, so that listings find jobs without their deliveries, and one for each minute of
-# arrivals. // Workers keep them when they have routed, four thousand deliveries at a time: the rows of a job with
-# many pages then change once for many of them. What lies behind the mark `summed` is read from the deliveries.
 BEHIND = 4_096
 """Deliveries that gather before the rows of their jobs change, and that one transaction takes. A worker handles 3 %
 more than with a quarter of them. To read so many takes 6 ms longer in a list of jobs."""
 
 
 class PostgresJobRows:
-    """Keeps the rows for one worker."""
+    """Keeps one row for each job, so that listings need not read deliveries, and one for each minute of arrivals.
+
+    A worker keeps them when it has routed, four thousand deliveries at a time: the row of a job with many pages
+    then changes once for many of them. What comes after the mark `summed` is read from the deliveries.
+    """
 
     def __init__(self, database: PostgresDatabase) -> None:
         self._database = database
@@ -128,7 +209,7 @@ class PostgresJobRows:
             if not connection.execute(statements.ADVANCE_SUMMED, bounds).rowcount:
                 self._summed = last_seq  # another worker moves it now, so this one asks later
                 return
-            connection.execute(statements.REMOVE_OF_NEXT, bounds)
-            connection.execute(statements.ADD_NEXT, bounds)
-            connection.execute(COUNT_NEXT, bounds)
+            connection.execute(statements.JOB_ROWS.remove_of_next, bounds)
+            connection.execute(statements.JOB_ROWS.add_next, bounds)
+            connection.execute(shared.COUNT_NEXT, bounds)
         self._summed = through

@@ -17,19 +17,21 @@ from receiver.stores.postgres.connection import PostgresConnection
 from receiver.stores.postgres.database import PostgresDatabase
 from receiver.stores.postgres.dialect import WRITES
 from receiver.stores.postgres.log import PostgresJobRows
-from receiver.stores.postgres.statements.work import LATEST_CHANGE, ROUTING, SKIP_IDS, TAKE_TURN
+from receiver.stores.postgres.statements import LATEST_CHANGE, ROUTING, SKIP_IDS, TAKE_TURN
 from receiver.stores.sql.connection import SqlConnection
 from receiver.stores.sql.queue import SqlQueue
 from receiver.stores.sql.writes import Writes
 
-# FOLDED: Whose turn it is to route: else all workers would read the same deliveries, and all but one for nothing.
 PATIENCE = timedelta(seconds=1)
 """How long a worker keeps its turn in which it routes nothing: it may have died, have no memory for more, or have
 claimed so much other work that it takes no more."""
 
 
 class RoutingTurn:
-    """The turns of one worker. They only save work: `route` itself lets one worker through."""
+    """The turns of one worker to route: without turns, all workers would read the same deliveries.
+
+    They only save work: `route` itself lets one worker through.
+    """
 
     def __init__(self, patience: timedelta = PATIENCE) -> None:
         self._patience = patience.total_seconds()
@@ -38,11 +40,11 @@ class RoutingTurn:
         self._seen_at = 0.0
 
     def may_take(self, holder: int) -> bool:
-        """Tell whether nobody else has the turn, as far as one sees."""
+        """Return whether the turn is free, or this worker's own."""
         return holder in (0, self._own)
 
     def take(self, connection: PostgresConnection, *, routed: int, holder: int) -> bool:
-        """Take the turn if nobody has it, or if its holder has routed nothing for too long."""
+        """Take the turn if it is free, or if its holder has routed nothing for too long."""
         if holder == self._own:
             return True
         if holder and (self._seen != (routed, holder)):
@@ -69,7 +71,7 @@ the next turn too, and of two workers that handled in batches, one did next to n
 _FORGOTTEN = 50_000
 """Ids that are given in the time for which commits are not synced, with much to spare."""
 _LONGEST_WAIT_SECONDS = 1.0
-"""What other workers retry, lose or leave behind stirs nobody."""
+"""What other workers retry, lose or leave does not stir workers."""
 
 
 class PostgresQueue(SqlQueue):
@@ -127,7 +129,7 @@ class PostgresQueue(SqlQueue):
             log.warning("job_rows_behind", extra={"reason": str(exc)})
 
     async def enlist(self, worker: WorkerId) -> None:
-        """Do nothing: no machine can tell whether a worker of another one lives."""
+        """Do nothing: no machine can see whether a worker of another one lives."""
 
     async def sign_off(self, worker: WorkerId) -> None:
         """Show that a worker has ended. Whoever says so is about to route nothing."""
@@ -135,11 +137,11 @@ class PostgresQueue(SqlQueue):
         await self.database.call(self._turn.give_back)
 
     async def expire_dead(self, worker: WorkerId, *, steady: datetime) -> Sequence[WorkerId]:
-        """Return nobody: of no worker it is certain that it died."""
+        """Return none: it is never certain that a worker died."""
         return []
 
     def _has_changed(self, connection: PostgresConnection) -> bool:
-        """Tell whether there may be something to do. What another worker is about to route is not for this one."""
+        """Return whether there may be something to do, besides what another worker is about to route."""
         *latest, holder = self._clocks.watched(connection, LATEST_CHANGE)
         last, stirred, routed = latest
         before, any_new, waited = self._seen, (last or 0) > routed, self._awaits_turn
@@ -158,7 +160,7 @@ class PostgresQueue(SqlQueue):
         return not self._clocks.compare(connection)
 
     async def changed(self) -> None:
-        """Return when somebody has appended a delivery or stirred the workers since the last call, or after 1 s.
+        """Return when a delivery was appended or the workers were stirred since the last call, or after 1 s.
 
         It asks again and again: listening needs a session of its own, which a pooler does not give, and a hundred
         listeners slow every commit down. It asks 20 ms after the answer before, then more and more seldom; while it
@@ -182,7 +184,7 @@ class PostgresQueue(SqlQueue):
 
 
 def skip_ids(schema: str, connection: PostgresConnection) -> None:
-    """Let the ids of new work items begin far behind those that a crash of the server may have forgotten.
+    """Let the ids of new work items begin far above those that a crash of the server may have forgotten.
 
     This worker may still run some of those, and would else end the attempts of other items with their results.
     """

@@ -5,16 +5,15 @@ from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
 from receiver.core.batches import BatchSize
-from receiver.core.clock import from_micros
-from receiver.core.subjects import SearchReach, Texts, texts_of
+from receiver.core.subjects import Texts, texts_of
 from receiver.core.text import counted
 from receiver.core.units import in_words
 from receiver.core.work import StoreFacts
 from receiver.errors import StoreError
+from receiver.stores.postgres import statements
 from receiver.stores.postgres.connection import PostgresConnection
 from receiver.stores.postgres.database import PostgresDatabase
 from receiver.stores.postgres.dialect import READS, vector
-from receiver.stores.postgres.statements import upkeep as statements
 from receiver.stores.sql import listings
 from receiver.stores.sql.connection import number
 from receiver.stores.sql.reports import SqlReports
@@ -22,7 +21,6 @@ from receiver.stores.sql.rows import stored_texts
 from receiver.stores.sql.statements.columns import INDEXED_TO
 
 
-# FOLDED: Fill the index of words, a table of tsvectors.
 class PostgresSearch:
     """A SearchIndex. Its commits are not synced: the mark for its progress is in the same database."""
 
@@ -31,7 +29,7 @@ class PostgresSearch:
 
     async def make(self) -> None:
         """Make the index if there is none."""
-        await self.database.call(lambda connection: connection.execute(statements.CREATE) and None)
+        await self.database.call(lambda connection: connection.execute(statements.CREATE_WORDS) and None)
 
     async def index(self, *, limit: int, max_bytes: int) -> int:
         """Index the next deliveries, and return how many there were."""
@@ -50,20 +48,12 @@ class PostgresSearch:
         return await self.database.call(write)
 
 
-def reach(connection: PostgresConnection) -> SearchReach | None:
-    """Return how far the index reaches, None without one."""
-    if not number(connection, statements.EXISTS, {}):
-        return None
-    behind, through = connection.execute(statements.BEHIND).fetchone()
-    return SearchReach(behind, None if through is None else from_micros(through))
-
-
 def restore(connection: PostgresConnection, seq: int, body: bytes) -> None:
     """Index a delivery whose body was restored, inside a transaction of the caller. Do nothing without an index.
 
     A delivery that the index has not reached yet is indexed too: the index may be at this place just now.
     """
-    if number(connection, statements.EXISTS, {}):
+    if number(connection, statements.HAS_WORDS, {}):
         insert_words(connection, [(seq, texts_of(body))])
 
 
@@ -90,7 +80,6 @@ def _read(connection: PostgresConnection, after: int, limit: int, max_bytes: int
     return [(seq, stored_texts(seq, body, coding)) for seq, body, coding in rows]
 
 
-# FOLDED: What an operator should know about the server of a PostgreSQL store.
 _OLD_SNAPSHOT = timedelta(minutes=10)
 _MANY_DEAD_ROWS = 100_000
 
@@ -154,16 +143,12 @@ class PostgresReports(SqlReports):
         self._identity: int | None = None
         self._seen: int | None = None
 
-    async def search_reach(self) -> SearchReach | None:
-        """Return how far the index of words reaches, None without one."""
-        return await self.database.call(reach)
-
     async def facts(self) -> StoreFacts:
         """Return how large the store is, and how its server keeps up."""
         return await self.database.call(lambda connection: facts(connection, self._schema))
 
     async def changed(self) -> None:
-        """Return when somebody has committed since the last call, in any database of the server."""
+        """Return when there was a commit since the last call, in any database of the server."""
         while True:
             place = await self.database.call(self._place)
             if place != self._seen:

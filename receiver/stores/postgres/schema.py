@@ -1,16 +1,15 @@
 """The tables of a PostgreSQL store: finding, creating and migrating them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
-from importlib import resources
 
 from receiver.core.types import Schema
 from receiver.errors import StoreError, StoreRefused
 from receiver.runtime.log_lines import event_log
-from receiver.stores.postgres.address import Address
-from receiver.stores.postgres.connection import PostgresConnection, StatementDeadline, Translation
+from receiver.stores.postgres.connection import Address, PostgresConnection, StatementDeadline, Translation
 from receiver.stores.postgres.database import translated
+from receiver.stores.sql.migrations import migrations_of, require_released
 
 log = event_log(__name__)
 
@@ -27,12 +26,12 @@ _TURN = "SELECT pg_advisory_xact_lock(migrate_lock, 0)".replace("migrate_lock", 
 # The turn of another process may take long.
 _BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = 0; SET LOCAL synchronous_commit = on"
 _LOCK_PATIENCE = timedelta(seconds=5)
-"""How long a migration waits for others that hold locks on the tables, while everybody else waits behind it."""
+"""How long a migration waits for others that hold locks on the tables, while all others wait for it."""
 
 
 def newest() -> int:
     """Return the version of the schema that this program needs."""
-    return len(_migrations())
+    return max(_migrations())
 
 
 def stored_version(connection: PostgresConnection, translate: Translation) -> int:
@@ -47,11 +46,12 @@ def schema(address: Address) -> Schema:
         version = stored_version(connection, translate)
     if version == 0:
         raise _no_store(address)
+    require_known(version, address)
     return Schema(version, newest())
 
 
 def exists(address: Address) -> bool:
-    """Tell whether the tables are there."""
+    """Return whether the tables are there."""
     with _connected(address, writes=False) as (connection, translate):
         return stored_version(connection, translate) > 0
 
@@ -69,11 +69,12 @@ def prepare(address: Address, *, lock_patience: timedelta = _LOCK_PATIENCE) -> N
         connection.command(f"SET LOCAL lock_timeout = {lock_patience // timedelta(milliseconds=1)}")
         version = stored_version(connection, translate)
         require_known(version, address)
-        for number, text in enumerate(_migrations()[version:], start=version + 1):
-            if number == 1:
-                _make_schema(connection, translate.schema)
-            connection.command(text.replace("{schema}", f'"{translate.schema}"'))
-            connection.execute("INSERT INTO schema_version (version) VALUES (:version)", {"version": number})
+        if version == 0:
+            _make_schema(connection, translate.schema)
+        for number, script in _migrations().items():
+            if number > version:
+                connection.command(script.replace("{schema}", f'"{translate.schema}"'))
+                connection.execute("INSERT INTO schema_version (version) VALUES (:version)", {"version": number})
         connection.command("COMMIT")
         if version:
             log.info("schema_migrated", extra={"store": address.name, "before": version, "after": newest()})
@@ -104,7 +105,8 @@ def require_current(
 
 
 def require_known(version: int, address: Address) -> None:
-    """Raise StoreRefused for tables of a newer version."""
+    """Raise StoreRefused for tables of a newer version, or from before the first release."""
+    require_released(version, f"the database {address.name}")
     if version > newest():
         raise StoreRefused(
             f"the database {address.name} was made by a newer version (schema {version}, this version knows "
@@ -132,7 +134,5 @@ def _connected(address: Address, *, writes: bool) -> Iterator[tuple[PostgresConn
         deadline.stop()
 
 
-def _migrations() -> list[str]:
-    folder = resources.files("receiver.stores.postgres") / "migrations"
-    files = sorted((file for file in folder.iterdir() if file.name.endswith(".sql")), key=lambda file: file.name)
-    return [file.read_text(encoding="utf-8") for file in files]
+def _migrations() -> Mapping[int, str]:
+    return migrations_of("receiver.stores.postgres")

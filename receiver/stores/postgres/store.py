@@ -13,15 +13,14 @@ from receiver.core.ports.reports import Reports
 from receiver.core.ports.store import Controls, Maintenance, SearchIndex
 from receiver.core.types import Schema, Tell
 from receiver.stores.postgres import schema
-from receiver.stores.postgres.address import parse_address
 from receiver.stores.postgres.clock import OpenClocks, database_clock
-from receiver.stores.postgres.connection import PostgresConnection, Translation
+from receiver.stores.postgres.connection import PostgresConnection, Translation, parse_address
 from receiver.stores.postgres.controls import PostgresControls, PostgresMaintenance
 from receiver.stores.postgres.database import READING, STATEMENT_DEADLINE, SYNCED, UNSYNCED, PostgresDatabase
 from receiver.stores.postgres.log import PostgresLog
 from receiver.stores.postgres.queue import PostgresQueue, skip_ids
 from receiver.stores.postgres.reports import PostgresReports, PostgresSearch, notes
-from receiver.stores.postgres.statements.work import STIR
+from receiver.stores.postgres.statements import STIR
 
 APPEND_DEADLINE = timedelta(seconds=3)
 """How long an append may wait for the server: senders get their answers before `ack_deadline`."""
@@ -40,7 +39,7 @@ class PostgresStore:
         self._was_current = False
 
     def exists(self) -> bool:
-        """Tell whether the database has our tables. Raises StoreError if nobody can reach it."""
+        """Return whether the database has our tables. Raises StoreError if it cannot be reached."""
         return schema.exists(self._address)
 
     def schema(self) -> Schema:
@@ -97,7 +96,7 @@ class PostgresStore:
 
     @asynccontextmanager
     async def maintenance(self, *, tell: Tell | None = None) -> AsyncIterator[Maintenance]:
-        """Open for pruning. It has nothing to tell: the disk is the server's."""
+        """Open for pruning. There is nothing to report: the disk is the server's."""
         async with self._open(create=False, begin=UNSYNCED, deadline=READ_DEADLINE) as database:
             yield PostgresMaintenance(database)
 
@@ -139,6 +138,6 @@ class PostgresStore:
         connection.tame_planner()
 
     def _require_current(self, connection: PostgresConnection) -> None:
-        # Each version works with the tables of the next one. So a process goes on when another one has migrated.
+        # Each version works with the tables of the next one. So a process continues when another one has migrated.
         schema.require_current(connection, self._translate, self._address, or_next=self._was_current)
         self._was_current = True

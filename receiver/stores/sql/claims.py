@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import groupby, takewhile
 from operator import itemgetter
-from typing import Any, Protocol
+from typing import Any
 
 from receiver.core.batches import BatchSize
 from receiver.core.claims import ClaimLimits, HandlerClaim, Lease, WorkItem
@@ -16,54 +16,12 @@ from receiver.core.work import LOST
 from receiver.core.work_states import SKIPPABLE
 from receiver.stores.sql.connection import SqlConnection
 from receiver.stores.sql.dialect import Dialect, Locks
-from receiver.stores.sql.moments import LatestMoment
 from receiver.stores.sql.rows import delivery_or_reason, switches
+from receiver.stores.sql.statements.writing import Statements
+from receiver.stores.sql.work_rows import LatestMoment
 
 MAX_ITEMS = 1_000
 """Rows that one transaction skips or takes from dead workers for a handler: acks wait for the write lock."""
-
-
-class ClaimStatements(Protocol):
-    """The SQL of claims. `:ids` and `:starting` are arrays of the dialect."""
-
-    LOOK: str
-    """Whether the lease of a running item has ended by `:steady`, and the latest moment that the store knows."""
-    TAKE_LEASES_ENDED: str
-    """The ids of running items whose lease ended by `:steady`, at most `:limit`, for this transaction alone."""
-    LOSE_ATTEMPTS: str
-    """Record the lost attempts of `:ids`, with `:now` and `:error`."""
-    LOSE: str
-    """Make lost items due at `:now`, and count the loss."""
-    ANY_SKIPPABLE: str
-    """Whether `:handler` has items that wait, are queued or held."""
-    RUNNING: str
-    """How many items of `:handler` run."""
-    PACED_UNTIL: str
-    PACE: str
-    """Note until when `:handler` is paced."""
-    DUE: str
-    """Id and size of what is due for `:handler` at `:now`, the longest due first, at most `:limit`; no suspects."""
-    DUE_SUSPECTS: str
-    """The same for suspects only."""
-    TAKE_DUE: str
-    """As `DUE`, inside a transaction, which then has the items to itself."""
-    TAKE_DUE_SUSPECTS: str
-    CLAIM: str
-    """Make `:ids` run for `:worker` under a lease `:until`; those in `:starting` have started."""
-    CLAIM_RETURNS: bool
-    """Whether `CLAIM` returns what `ITEMS` does."""
-    ITEMS: str
-    """The columns of the items `:ids` and of their deliveries, in any order: to sort bodies takes long."""
-    QUEUED_BEHIND: str
-    """For each of `:ids`: its id, and id, attempts and size of the first `:each` items queued behind it, in order.
-    """
-    SUSPECT_DUE: str
-    NEXT_LEASE_END: str
-    NEXT_DUE: str
-    """Two rows for `:handler`: when an item is due, and when a held one is to be checked."""
-
-    def skip(self, state: str) -> str:
-        """Return the statement that skips at most `:limit` items of `:handler` in a state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +43,7 @@ class ClaimedRows:
 class Claims:
     """The algorithm of claims over the statements of one kind of database."""
 
-    def __init__(self, statements: ClaimStatements, latest: LatestMoment, locks: Locks, dialect: Dialect) -> None:
+    def __init__(self, statements: Statements, latest: LatestMoment, locks: Locks, dialect: Dialect) -> None:
         self._sql = statements
         self._locks = locks
         self._latest = latest
@@ -100,7 +58,7 @@ class Claims:
         steady: datetime,
     ) -> ClaimLook | None:
         """Return what a claim would have to do, None for nothing. This takes no lock, and it is mostly nothing."""
-        any_lost, latest = connection.execute(self._sql.LOOK, {"steady": to_micros(steady)}).fetchone()
+        any_lost, latest = connection.execute(self._sql.look, {"steady": to_micros(steady)}).fetchone()
         look = ClaimLook(bool(any_lost), self._latest.is_ahead(latest, now))
         if look.any_lost or look.is_ahead or self._any_due(connection, claimants, wanted, now):
             return look
@@ -109,8 +67,8 @@ class Claims:
     def _any_due(
         self, connection: SqlConnection, claimants: Sequence[HandlerClaim], wanted: ClaimLimits, now: datetime
     ) -> bool:
-        """Tell whether there is something to claim or to skip."""
-        due = self._sql.DUE_SUSPECTS if wanted.suspects else self._sql.DUE
+        """Return whether there is something to claim or to skip."""
+        due = self._sql.due_suspects if wanted.suspects else self._sql.due
         off = switches(connection)
         for one in claimants:
             switch = off.get(one.handler, HandlerSwitch.ON)
@@ -164,8 +122,8 @@ class Claims:
             "worker": lease.worker,
             "until": to_micros(lease.until),
         }
-        claimed = connection.execute(self._sql.CLAIM, values)
-        return ClaimedRows(chosen, claimed.fetchall() if self._sql.CLAIM_RETURNS else None)
+        claimed = connection.execute(self._sql.claim, values)
+        return ClaimedRows(chosen, claimed.fetchall() if self._sql.claim_returns else None)
 
     def read(self, connection: SqlConnection, claimed: ClaimedRows) -> list[WorkItem]:
         """Return claimed items with their deliveries."""
@@ -189,7 +147,7 @@ class Claims:
             wanted.limit, wanted.max_bytes, len(items), sum([len(one.source.delivery.body) for one in items])
         )
         behind: dict[int, list[int]] = {}
-        rows = connection.execute(self._sql.QUEUED_BEHIND, {"ids": self._dialect.array(heads), "each": each})
+        rows = connection.execute(self._sql.queued_behind, {"ids": self._dialect.array(heads), "each": each})
         for head, of_lane in groupby(rows, itemgetter(0)):
             fresh = takewhile(lambda row: row[2] == 0 and taken.take(row[3]), of_lane)
             behind[head] = [work_id for _, work_id, *_ in fresh]
@@ -208,12 +166,12 @@ class Claims:
     def _items(self, connection: SqlConnection, ids: Sequence[int]) -> list[WorkItem]:
         if not ids:
             return []
-        return _in_order(ids, connection.execute(self._sql.ITEMS, {"ids": self._dialect.array(ids)}))
+        return _in_order(ids, connection.execute(self._sql.items, {"ids": self._dialect.array(ids)}))
 
     def suspect_due(self, connection: SqlConnection, claimants: Sequence[HandlerClaim], now: datetime) -> bool:
-        """Tell whether an item is due that may have killed its worker."""
+        """Return whether an item is due that may have killed its worker."""
         return any(
-            connection.execute(self._sql.SUSPECT_DUE, {"handler": one.handler, "now": to_micros(now)}).fetchone()
+            connection.execute(self._sql.suspect_due, {"handler": one.handler, "now": to_micros(now)}).fetchone()
             for one in _claimable(connection, claimants)
         )
 
@@ -222,12 +180,12 @@ class Claims:
     ) -> datetime | None:
         """Return when one of these has something due, to be skipped or to check, or anybody's lease ends."""
         off = switches(connection)
-        lease_end = _moment(*connection.execute(self._sql.NEXT_LEASE_END))
+        lease_end = _moment(*connection.execute(self._sql.next_lease_end))
         moments = [None if lease_end is None else now + (lease_end - steady)]
         for one in claimants:
             switch = off.get(one.handler, HandlerSwitch.ON)
             if switch is HandlerSwitch.ON:
-                rows = connection.execute(self._sql.NEXT_DUE, {"handler": one.handler})
+                rows = connection.execute(self._sql.next_due, {"handler": one.handler})
                 waiting, held = map(_moment, rows)
                 if waiting is not None and self._room(connection, one) <= 0:
                     waiting = None
@@ -245,7 +203,7 @@ class Claims:
 
         Within each handler the longest due comes first.
         """
-        take = self._sql.TAKE_DUE_SUSPECTS if wanted.suspects else self._sql.TAKE_DUE
+        take = self._sql.take_due_suspects if wanted.suspects else self._sql.take_due
         ids: list[int] = []
         taken = BatchSize(wanted.limit, wanted.max_bytes)
         for one in claimants:
@@ -254,7 +212,7 @@ class Claims:
             ids += chosen
             if one.interval is not None and chosen:
                 until = self._pace(connection, one.handler, one.interval).after(len(chosen), now)
-                connection.execute(self._sql.PACE, {"handler": one.handler, "until": to_micros(until)})
+                connection.execute(self._sql.pace, {"handler": one.handler, "until": to_micros(until)})
             if len(chosen) < len(due) or taken.is_full:
                 break
         return ids
@@ -263,7 +221,7 @@ class Claims:
         """Return how many items may be claimed by the limits of this claimant and of all workers."""
         if claimant.concurrency is None or claimant.most <= 0:
             return claimant.most
-        (running,) = connection.execute(self._sql.RUNNING, {"handler": claimant.handler}).fetchone()
+        (running,) = connection.execute(self._sql.running, {"handler": claimant.handler}).fetchone()
         return min(claimant.most, claimant.concurrency - int(running))
 
     def _due(
@@ -285,27 +243,27 @@ class Claims:
         return connection.execute(statement, values).fetchall()
 
     def _pace(self, connection: SqlConnection, handler: HandlerName, interval: timedelta) -> Pace:
-        row = connection.execute(self._sql.PACED_UNTIL, {"handler": handler}).fetchone()
+        row = connection.execute(self._sql.paced_until, {"handler": handler}).fetchone()
         return Pace(interval, from_micros(row[0] if row else 0))
 
     def _take_back(self, connection: SqlConnection, now: datetime, steady: datetime) -> None:
         ended = {"steady": to_micros(steady), "limit": MAX_ITEMS}
-        lost = [work_id for (work_id,) in connection.execute(self._sql.TAKE_LEASES_ENDED, ended)]
+        lost = [work_id for (work_id,) in connection.execute(self._sql.take_leases_ended, ended)]
         if lost:
             values = {"ids": self._dialect.array(lost), "now": to_micros(now), "error": LOST}
-            connection.execute(self._sql.LOSE_ATTEMPTS, values)
-            connection.execute(self._sql.LOSE, values)
+            connection.execute(self._sql.lose_attempts, values)
+            connection.execute(self._sql.lose, values)
             self._latest.note(connection, now)
 
     def _skippable(self, connection: SqlConnection, handler: HandlerName) -> bool:
-        (found,) = connection.execute(self._sql.ANY_SKIPPABLE, {"handler": handler}).fetchone()
+        (found,) = connection.execute(self._sql.any_skippable, {"handler": handler}).fetchone()
         return bool(found)
 
     def _skip(self, connection: SqlConnection, handler: HandlerName) -> None:
         """Skip from the ends of the lanes: a queued item always has a head before it, which it waits for."""
         for state in sorted(SKIPPABLE, key=lambda state: state is not WorkState.QUEUED):
             values = {"handler": handler, "limit": MAX_ITEMS}
-            if connection.execute(self._sql.skip(state), values).rowcount == MAX_ITEMS:
+            if connection.execute(self._sql.skip[state], values).rowcount == MAX_ITEMS:
                 return
 
 

@@ -1,4 +1,4 @@
-"""Headers as the text of a column."""
+"""The columns of bodies: headers as a text, and bodies as they came, compressed, or in a file."""
 
 import zlib
 from collections.abc import Iterator, Sequence
@@ -23,7 +23,7 @@ def headers_of(text: str) -> Headers:
 
 
 def headers_when_asked(text: str) -> Headers:
-    """Return the same headers, which are read when somebody looks at one.
+    """Return the same headers, which are parsed only when one is used.
 
     Few handlers look at them, and to read the headers of each event took a tenth of the time of a busy worker.
     """
@@ -72,12 +72,11 @@ class _StoredHeaders(Sequence[tuple[str, str]]):
         return tuple, (self._read(),)
 
 
-# FOLDED: Compress bodies for the store, and restore them byte for byte.
 PLAIN, DEFLATED, BESIDE = 0, 1, 2
 """How a body is stored: as it came, compressed, or in a file beside a SQLite database."""
 
 MIN_BYTES = 8 * 1024
-"""Shorter bodies are not compressed, and do not lie in files beside a database. They lie within one page of the
+"""Shorter bodies are not compressed, and not kept in files beside a database. They fit into one page of the
 database, and a page that is partly empty does not get shorter."""
 
 _LEVEL = 1

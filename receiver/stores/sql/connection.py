@@ -1,4 +1,4 @@
-"""What the shared code asks of a connection, whichever driver makes it."""
+"""What the shared code asks of a connection and its thread, whichever driver makes it."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -72,11 +72,10 @@ def number(connection: SqlConnection, sql: str, values: Mapping[str, object]) ->
     return int(row[0])
 
 
-# FOLDED: A thread of its own for a connection whose driver blocks.
 class ConnectionThread:
     """Runs functions one after the other, in the order of the calls.
 
-    The thread is a daemon: a connection that nobody closed does not keep the process alive.
+    The thread is a daemon: a connection that was not closed does not keep the process alive.
     """
 
     def __init__(self, name: str) -> None:
@@ -119,7 +118,7 @@ def _run_one(work: Callable[[], Any], loop: asyncio.AbstractEventLoop, future: a
         result = work()
     except BaseException as exc:
         error = exc
-    with suppress(RuntimeError):  # the event loop was closed, so nobody waits any more
+    with suppress(RuntimeError):  # the event loop was closed: no caller waits any more
         loop.call_soon_threadsafe(_resolve, future, result, error)
 
 
@@ -132,7 +131,6 @@ def _resolve(future: asyncio.Future[Any], result: object, error: BaseException |
         future.set_exception(error)
 
 
-# FOLDED: Errors that say which of two stores they come from.
 @contextmanager
 def errors_of(name: str) -> Iterator[None]:
     """Let the errors of a store begin with its name."""

@@ -1,18 +1,62 @@
-"""What operators decide about work."""
+"""What operators decide about work, and what is recorded of their actions."""
 
+import json
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TypeVar
 
 from receiver.core.clock import to_micros
+from receiver.core.recorded_actions import NewAction
 from receiver.core.rules import as_replay
 from receiver.core.types import HandlerName, HandlerSwitch
 from receiver.core.work import NewWork, RecordedRun
-from receiver.stores.sql.actions import SqlActionLog, count_for
-from receiver.stores.sql.connection import SqlConnection, SqlDatabase
+from receiver.stores.sql.connection import SqlConnection, SqlDatabase, number
+from receiver.stores.sql.statements import work as statements
 from receiver.stores.sql.writes import Writes
 
 T = TypeVar("T")
+
+
+class SqlActionLog:
+    """An ActionLog."""
+
+    def __init__(self, database: SqlDatabase) -> None:
+        self.database = database
+
+    async def begin_action(self, action: NewAction, *, now: datetime) -> int:
+        """Record that an action begins."""
+        values = {
+            "actor": action.actor,
+            "verb": action.verb,
+            "about": action.about,
+            "choice": json.dumps(dict(action.choice)),
+            "planned": action.planned,
+            "now": to_micros(now),
+        }
+
+        def write(connection: SqlConnection) -> int:
+            with self.database.transaction(connection):
+                return number(connection, statements.BEGIN_ACTION, values)
+
+        return await self.database.call(write)
+
+    async def advance_action(self, action: int, *, seen: int, changed: int, now: datetime) -> None:
+        """Add to what it has looked at and changed."""
+
+        def write(connection: SqlConnection) -> None:
+            with self.database.transaction(connection):
+                count_for(connection, action, seen=seen, changed=changed, now=now)
+
+        await self.database.call(write)
+
+    async def end_action(self, action: int, *, now: datetime, error: str | None = None) -> None:
+        """Record that it has ended."""
+
+        def write(connection: SqlConnection) -> None:
+            with self.database.transaction(connection):
+                connection.execute(statements.END_ACTION, {"action": action, "now": to_micros(now), "error": error})
+
+        await self.database.call(write)
 
 
 class SqlControls(SqlActionLog):
@@ -24,17 +68,17 @@ class SqlControls(SqlActionLog):
 
     async def retry(self, work_ids: Sequence[int], *, now: datetime, action: int | None = None) -> int:
         """Make items due at once, with a fresh schedule."""
-        return await self._decide(self._writes.controls.RETRY, work_ids, now, action)
+        return await self._decide(self._writes.sql.retry, work_ids, now, action)
 
     async def bury(self, work_ids: Sequence[int], reason: str, *, now: datetime, action: int | None = None) -> int:
         """Make items dead, and release their lanes."""
-        return await self._decide(self._writes.controls.BURY, work_ids, now, action, reason=reason)
+        return await self._decide(self._writes.sql.bury, work_ids, now, action, reason=reason)
 
     async def take_back(
         self, work_ids: Sequence[int], reason: str, *, now: datetime, action: int | None = None
     ) -> int:
-        """Make items dead that nobody has attempted."""
-        return await self._decide(self._writes.controls.TAKE_BACK, work_ids, now, action, reason=reason)
+        """Make items dead that were never attempted."""
+        return await self._decide(self._writes.sql.take_back, work_ids, now, action, reason=reason)
 
     async def switch(self, handler: HandlerName, to: HandlerSwitch) -> None:
         """Set a handler's switch."""
@@ -43,7 +87,7 @@ class SqlControls(SqlActionLog):
             with self.database.transaction(connection):
                 # A claim that skips what waits for a disabled handler ends first.
                 self._writes.locks.handlers(connection, [handler])
-                connection.execute(self._writes.controls.SWITCH, {"handler": handler, "to": to})
+                connection.execute(self._writes.sql.switch, {"handler": handler, "to": to})
 
         await self.write(write)
 
@@ -104,3 +148,10 @@ class SqlControls(SqlActionLog):
             return changed
 
         return await self.write(write)
+
+
+def count_for(connection: SqlConnection, action: int | None, *, seen: int, changed: int, now: datetime) -> None:
+    """Add to an action inside a transaction; None is no action."""
+    if action is not None:
+        values = {"action": action, "seen": seen, "changed": changed, "now": to_micros(now)}
+        connection.execute(statements.ADVANCE_ACTION, values)

@@ -1,14 +1,15 @@
 """Copy one SQL store into another, row by row, while programs may use the first.
 
 Each page of rows is compared with that of the target, and only what differs is written. So a copy that was stopped,
-or whose source has changed since, goes on with the same call, and no row is written of a target that is equal.
-What the source has no longer is removed, but nothing that did not come from it: see `copy_marks.py`.
+or whose source has changed since, continues with the same call, and no row is written of a target that is equal.
+What the source no longer has is removed, but nothing that did not come from it: marks say which store was copied,
+and how far.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Protocol
 
 from receiver.core.batches import batches
@@ -16,10 +17,139 @@ from receiver.errors import ConfigurationError, StoreRefused
 from receiver.stores.sql.columns_of_bodies import PLAIN, decoded
 from receiver.stores.sql.connection import NamedDatabase, SqlConnection, SqlDatabase, Values
 from receiver.stores.sql.dialect import Dialect, insert
-from receiver.stores.sql.statements import copying as statements
-from receiver.stores.sql.statements.copying import CopiedTable
+from receiver.stores.sql.statements.columns import ROUTED
+from receiver.stores.sql.statements.deliveries import LAST_DELIVERY
+from receiver.stores.sql.statements.work import LAST_WORK
 
-# FOLDED: The numbers that a store keeps by name, in its table `marks`.
+
+@dataclass(frozen=True)
+class CopiedTable:
+    """A table that both stores have, with the columns that identify a row, and all others."""
+
+    name: str
+    key: tuple[str, ...]
+    others: tuple[str, ...]
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """All columns, those of the key first."""
+        return self.key + self.others
+
+    @cached_property
+    def has_bodies(self) -> bool:
+        """Whether the rows can be long, so that they are compared by the length of their bodies first."""
+        return "body" in self.others
+
+    def page(self, dialect: Dialect, *, through_end: bool) -> str:
+        """Return rows after the place `:after0` and so on, with the lengths of bodies in place of the bodies.
+
+        They go up to the place `:last0` and so on, or `through_end`.
+        """
+        columns = ", ".join("length(body)" if one == "body" else one for one in self.columns)
+        key = ", ".join(self.key)
+        after = ", ".join(f":after{n}" for n in range(len(self.key)))
+        last = ", ".join(f":last{n}" for n in range(len(self.key)))
+        bound = "" if through_end else f"AND ({key}) <= ({last})"
+        return f"SELECT {columns} FROM {self._source(dialect)} WHERE ({key}) > ({after}) {bound} ORDER BY {key}"
+
+    def with_bodies(self, dialect: Dialect) -> str:
+        """Return whole rows by an array of their ids."""
+        (key,) = self.key
+        columns, wanted = ", ".join(self.columns), dialect.among(key, "ids")
+        return f"SELECT {columns} FROM {self._source(dialect)} WHERE {wanted} ORDER BY {key}"
+
+    def _source(self, dialect: Dialect) -> str:
+        return f"({dialect.whole_bodies}) AS whole" if self.name == "bodies" else self.name
+
+    def write(self, rows: int) -> str:
+        """Insert so many rows, or replace those with the same keys."""
+        values = ", ".join([f"({', '.join('?' * len(self.columns))})"] * rows)
+        changes = ", ".join(f"{one} = excluded.{one}" for one in self.others)
+        return (
+            f"INSERT INTO {self.name} ({', '.join(self.columns)}) VALUES {values} "
+            f"ON CONFLICT ({', '.join(self.key)}) DO UPDATE SET {changes}"
+        )
+
+    @cached_property
+    def remove(self) -> str:
+        """Remove the row with a key."""
+        return f"DELETE FROM {self.name} WHERE {' AND '.join(f'{one} = :{one}' for one in self.key)}"
+
+
+def _table(name: str, key: str, others: str) -> CopiedTable:
+    """Return a table by its columns, which are written with blanks between them."""
+    return CopiedTable(name, tuple(key.split()), tuple(others.split()))
+
+
+COPIED = (
+    _table("deliveries", "seq", "key type job_id webhook_id success received_at size duplicates origin pruned_at"),
+    _table("bodies", "seq", "headers body coding"),
+    _table("quarantine", "id", "received_at reason detail key headers body"),
+    _table("handlers", "name", "switch paced_until"),
+    _table(
+        "work_items",
+        "id",
+        "delivery_seq handler state attempts uncounted lost deaths suspect started trigger due_at lease_until "
+        "recheck_at hold_until worker lane note last_error action_id",
+    ),
+    _table("attempts", "work_id number", "trigger started_at ended_at outcome error traceback overdue"),
+    _table("actions", "id", "actor verb about choice planned seen changed began_at seen_at ended_at error"),
+    _table("schedules", "handler", "schedule next_at"),
+    _table("once_keys", "handler key", "asked_at expires_at"),
+)
+"""`heads_lane` is left to `HEADS`: no lane may have two heads, and pages are read at different times."""
+
+HEADS = "SELECT id FROM work_items WHERE heads_lane = 1 ORDER BY id"
+
+NO_HEADS = "UPDATE work_items SET heads_lane = 0 WHERE heads_lane = 1"
+
+SIZES = """
+SELECT
+    (SELECT count(*) FROM deliveries), (SELECT coalesce(sum(size), 0) FROM deliveries WHERE pruned_at IS NULL),
+    (SELECT count(*) FROM work_items), (SELECT count(*) FROM quarantine)
+"""
+
+LAST_GIVEN = f"""
+SELECT
+    ({LAST_DELIVERY}), ({ROUTED}), ({LAST_WORK}), (SELECT coalesce(max(id), 0) FROM quarantine),
+    (
+        SELECT coalesce(max(last), 0) FROM (
+            SELECT max(id) AS last FROM actions UNION ALL
+            SELECT max(action_id) FROM work_items WHERE action_id IS NOT NULL
+        ) AS given
+    )
+"""
+"""Work items remember the numbers of actions that were forgotten: a new one must not take such a number."""
+
+
+def set_heads(dialect: Dialect) -> str:
+    """Make the items in the array `:ids` the heads of their lanes."""
+    return f"UPDATE work_items SET heads_lane = 1 WHERE {dialect.among('id', 'ids')}"
+
+
+KEYS = _table("deliveries", "seq", "key")
+"""What distinguishes one delivery from another."""
+
+COPIED_FROM = "copied_from"
+"""The mark of a copy that says what identifies its source."""
+
+_NUMBERED = {"deliveries": "seq", "quarantine": "id", "work_items": "id", "actions": "id"}
+"""Tables whose rows get numbers that grow, so that rows after the last copied one can be recognized."""
+
+COPIED_THROUGH = {table: f"copied_{table}" for table in _NUMBERED}
+"""The marks of a copy that say which number came last from its source."""
+
+FILLED = " UNION ALL ".join(f"SELECT '{one.name}' WHERE EXISTS (SELECT 1 FROM {one.name})" for one in COPIED)
+
+BEHIND_COPIED = " UNION ALL ".join(
+    f"""
+    SELECT '{table}' WHERE (SELECT coalesce(max({column}), 0) FROM {table})
+        > (SELECT coalesce(max(value), 0) FROM marks WHERE name = '{COPIED_THROUGH[table]}')
+    """
+    for table, column in _NUMBERED.items()
+)
+
+
 _MARK = "SELECT value FROM marks WHERE name = :name"
 
 _SET_MARK = """
@@ -38,19 +168,17 @@ def set_mark(connection: SqlConnection, name: str, value: int) -> None:
     connection.execute(_SET_MARK, {"name": name, "value": value})
 
 
-# FOLDED: Marks in a store that say of which store it is a copy, and how far: a copy removes only what a copy
-# brought.
 def begin_copy(connection: SqlConnection, origin: int) -> None:
     """Note in an empty store that it becomes a copy of the store with this identity, inside a transaction."""
-    if connection.execute(statements.FILLED).fetchone() is None:
-        for name in statements.COPIED_THROUGH.values():
+    if connection.execute(FILLED).fetchone() is None:
+        for name in COPIED_THROUGH.values():
             set_mark(connection, name, 0)
-        set_mark(connection, statements.COPIED_FROM, origin)
+        set_mark(connection, COPIED_FROM, origin)
 
 
 def note_copied(connection: SqlConnection, table: str, last: int) -> None:
     """Note that rows up to this number came from the source, in the transaction that writes them."""
-    name = statements.COPIED_THROUGH[table]
+    name = COPIED_THROUGH[table]
     set_mark(connection, name, max(last, mark(connection, name) or 0))
 
 
@@ -59,12 +187,12 @@ def foreign_table(connection: SqlConnection, origin: int) -> tuple[str, bool] | 
 
     Beside it stands whether the store was a copy of that one, and has taken the rows itself.
     """
-    filled = connection.execute(statements.FILLED).fetchone()
+    filled = connection.execute(FILLED).fetchone()
     if filled is None:
         return None
-    if mark(connection, statements.COPIED_FROM) != origin:
+    if mark(connection, COPIED_FROM) != origin:
         return filled[0], False
-    own = connection.execute(statements.BEHIND_COPIED).fetchone()
+    own = connection.execute(BEHIND_COPIED).fetchone()
     return None if own is None else (own[0], True)
 
 
@@ -94,7 +222,7 @@ class CopySide(Protocol):
         """The mark whose number no other store has."""
 
     def continue_behind(self, connection: SqlConnection, table: str, last: int) -> None:
-        """Let the numbers of new rows of a table begin behind this one, inside a transaction."""
+        """Let the numbers of new rows of a table begin after this one, inside a transaction."""
 
     def finish(self, connection: SqlConnection) -> None:
         """Make what this kind of store derives from the copied rows, inside a transaction."""
@@ -112,11 +240,11 @@ class CopySizes:
 
 async def sizes_of(store: NamedDatabase) -> CopySizes:
     """Return what a store holds."""
-    return CopySizes(*map(int, await store.call(lambda found: found.execute(statements.SIZES).fetchone())))
+    return CopySizes(*map(int, await store.call(lambda found: found.execute(SIZES).fetchone())))
 
 
 class StoreCopy:
-    """A copy from a source to a target. `advance` is told how many rows have been compared."""
+    """A copy from a source to a target. `advance` is called with the number of rows that were compared."""
 
     def __init__(
         self,
@@ -148,16 +276,16 @@ class StoreCopy:
         # Who copies the files of a store and uses both has two with the same identity, and other deliveries.
         last_held = await self._writing.call(_last_seq)
         if last_held > last_given:
-            raise _refused(statements.KEYS.name, True)
+            raise _refused(KEYS.name, True)
         return await self._removals() if last_held else 0
 
     async def _removals(self) -> int:
         removed = 0
-        async for after, rows, last in self._pages(statements.KEYS):
-            theirs = await self._theirs(statements.KEYS, after, last)
-            gone = _keys(statements.KEYS, theirs) - _keys(statements.KEYS, rows)
+        async for after, rows, last in self._pages(KEYS):
+            theirs = await self._theirs(KEYS, after, last)
+            gone = _keys(KEYS, theirs) - _keys(KEYS, rows)
             if len(set(theirs) - set(rows)) > len(gone):
-                raise _refused(statements.KEYS.name, True)
+                raise _refused(KEYS.name, True)
             removed += len(gone)
             self._advance(len(rows))
         return removed
@@ -170,17 +298,17 @@ class StoreCopy:
         """
         origin = await self._origin()
         await self._writing.call(partial(self._begin, origin=origin))
-        for table in statements.COPIED:
+        for table in COPIED:
             await self._copy_table(table, origin)
         heads = await self._reading.call(_heads)
         routed = await self._reading.call(partial(mark, name="routed"))
-        lasts = await self._reading.call(lambda one: one.execute(statements.LAST_GIVEN).fetchone())
+        lasts = await self._reading.call(lambda one: one.execute(LAST_GIVEN).fetchone())
         await self._writing.call(partial(self._end, origin=origin, heads=heads, routed=routed or 0, lasts=lasts))
 
     async def differences(self) -> int:
         """Compare both stores, with all bodies byte by byte, and return in how many rows they differ."""
         found = 0
-        for table in statements.COPIED:
+        for table in COPIED:
             async for after, rows, last in self._pages(table):
                 theirs = await self._theirs(table, after, last)
                 differing = _differing(table, rows, theirs)
@@ -250,7 +378,7 @@ class StoreCopy:
 
     @contextmanager
     def _changing(self, connection: SqlConnection, origin: int) -> Iterator[None]:
-        """Change the target in one transaction, unless somebody uses it. What a program stored there must stay."""
+        """Change the target in one transaction, unless a program uses it: what that stored there must stay."""
         with self._writing.transaction(connection):
             if foreign := foreign_table(connection, origin):
                 raise StoreRefused(f"it has {_foreign(*foreign)}: another program uses it, so it is no copy")
@@ -263,7 +391,7 @@ class StoreCopy:
     def _write(self, connection: SqlConnection, *, origin: int, table: CopiedTable, rows: Sequence[_Row]) -> None:
         with self._changing(connection, origin):
             insert(connection, table.write, [_written(table, row) for row in rows])
-            if table.name in statements.COPIED_THROUGH:
+            if table.name in COPIED_THROUGH:
                 note_copied(connection, table.name, rows[-1][0])
 
     def _remove(self, connection: SqlConnection, *, origin: int, table: CopiedTable, keys: Sequence[_Key]) -> None:
@@ -278,11 +406,11 @@ class StoreCopy:
         last_seq, _, last_work, last_request, last_action = lasts
         dialect = self._target.dialect
         with self._changing(connection, origin):
-            connection.execute(statements.NO_HEADS)
+            connection.execute(NO_HEADS)
             for start in range(0, len(heads), PAGE_SIZE):
                 ids = dialect.array(heads[start : start + PAGE_SIZE])
-                connection.execute(statements.set_heads(dialect), {"ids": ids})
-            # What was pruned behind the last delivery was routed, so new ones have to lie behind that mark.
+                connection.execute(set_heads(dialect), {"ids": ids})
+            # What was pruned behind the last delivery was routed, so new ones have to come after that mark.
             for table, last in (
                 ("deliveries", max(last_seq, routed)),
                 ("work_items", last_work),
@@ -295,7 +423,7 @@ class StoreCopy:
 
 
 def _foreign(table: str, is_copy: bool) -> str:
-    """Return what a target has that did not come from the source, as words behind `TO has`."""
+    """Return what a target has that did not come from the source, as words that follow `TO has`."""
     what = "deliveries" if table == "deliveries" else f"rows in {table}"
     return f"{what} that {SOURCE} does not have" if is_copy else f"{what} that did not come from {SOURCE}"
 
@@ -305,17 +433,17 @@ def _refused(table: str, is_copy: bool) -> StoreRefused:
 
 
 def _last_seq(connection: SqlConnection) -> int:
-    return int(connection.execute(statements.LAST_GIVEN).fetchone()[0])
+    return int(connection.execute(LAST_GIVEN).fetchone()[0])
 
 
 def _last_given(connection: SqlConnection) -> int:
     """Return the last seq that a delivery had; only what was routed can have been pruned."""
-    last_seq, routed, *_ = connection.execute(statements.LAST_GIVEN).fetchone()
+    last_seq, routed, *_ = connection.execute(LAST_GIVEN).fetchone()
     return int(max(last_seq, routed))
 
 
 def _heads(connection: SqlConnection) -> list[int]:
-    return [work_id for (work_id,) in connection.execute(statements.HEADS)]
+    return [work_id for (work_id,) in connection.execute(HEADS)]
 
 
 def _first_place(table: CopiedTable) -> _Key:

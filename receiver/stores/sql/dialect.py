@@ -1,16 +1,18 @@
-"""Many rows to one statement."""
+"""What differs between SQL databases: how they spell SQL, how many rows are inserted, and what is locked."""
 
+import json
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from itertools import chain
 from typing import TYPE_CHECKING, Protocol
 
 from receiver.core.clock import to_micros
-from receiver.core.subjects import Phrase
-from receiver.core.types import HandlerName
-from receiver.stores.sql.connection import SqlConnection
+from receiver.core.types import HandlerName, WorkState
+from receiver.errors import NoSearchIndex
+from receiver.stores.sql.connection import SqlConnection, number
 
-if TYPE_CHECKING:  # as in `receiver.core.deliveries`
+if TYPE_CHECKING:  # the process that writes needs none of these
+    from receiver.core.subjects import Phrase
     from receiver.core.work import Attempt
 
 Insert = Callable[[SqlConnection, Callable[[int], str], Sequence[tuple[object, ...]]], None]
@@ -25,20 +27,6 @@ def insert(connection: SqlConnection, statement: Callable[[int], str], rows: Seq
     for start in range(0, len(rows), MAX_ROWS):
         together = rows[start : start + MAX_ROWS]
         connection.execute(statement(len(together)), tuple(chain.from_iterable(together)))
-
-
-def insert_by_powers(
-    connection: SqlConnection, statement: Callable[[int], str], rows: Sequence[tuple[object, ...]]
-) -> None:
-    """Insert rows, a power of two to each statement.
-
-    Each length is a statement of its own, and a cached statement keeps the values that were bound to it last.
-    """
-    done = 0
-    while done < len(rows):
-        length = 1 << ((len(rows) - done).bit_length() - 1)
-        connection.execute(statement(length), tuple(chain.from_iterable(rows[done : done + length])))
-        done += length
 
 
 AttemptRow = tuple[int, int, str, int | None, int, str, str | None, str | None, int]
@@ -60,7 +48,6 @@ def attempt_row(work_id: int, attempt: "Attempt") -> AttemptRow:
     )
 
 
-# FOLDED: How SQL databases differ in the statements that they share.
 class Dialect(Protocol):
     """How a database spells the parts that differ. A `name` is that of a value, without its colon."""
 
@@ -72,6 +59,11 @@ class Dialect(Protocol):
     """The condition on deliveries, called `d`, that the key is the value `key`."""
     keys_from: str
     """The statement that returns keys from `:first` to below `:above`, some of them twice, at most `:rows` rows."""
+    greatest: str
+    least: str
+    """The functions of several values."""
+    has_words: str
+    """The statement that returns whether there is an index of words."""
     words_seq: str
     """The column of the index of words, called `s`, that has the seq of the delivery."""
     words_match: str
@@ -85,12 +77,31 @@ class Dialect(Protocol):
 
     def rows(self, rows: Sequence[Sequence[object]]) -> object:
         """Return many rows as one value of a statement."""
+        return json.dumps(list(rows))
 
     def among(self, column: str, name: str) -> str:
         """Return the condition that a column is one of the values in an array."""
 
-    def listed(self, name: str) -> str:
-        """Return the values of an array as a source of rows, called `s`, with the column `value`."""
+    def among_found(self, column: str, found: str) -> str:
+        """Return the condition that a column is one of the values that a SELECT finds."""
+
+    def listed(self, name: str, kind: str = "bigint") -> str:
+        """Return the values of an array as a source of rows, called `s`, with the column `value` of this type."""
+
+    def given(self, name: str, columns: str) -> str:
+        """Return the SELECT that makes rows of a value by `rows`. Columns have types: "id bigint, state text"."""
+
+    def by_id(self, state: WorkState, column: str = "state") -> str:
+        """Return the condition that the state is this one, for work items that are found by their ids alone.
+
+        It keeps the planner from the partial index of that state.
+        """
+
+    def locked(self, order: str = "", strength: str = "UPDATE") -> str:
+        """Return the end of a SELECT that locks its rows in an order until the transaction ends."""
+
+    def locked_in_order(self, condition: str) -> str:
+        """Return a condition that finds the same work items as this one, and locks them in the order of ids."""
 
     def listed_order(self) -> str:
         """Return the ORDER BY that keeps the order of `listed` in a join; "" where the join keeps it."""
@@ -110,47 +121,33 @@ class Dialect(Protocol):
     def by_index(self, name: str) -> str:
         """Return what makes a SELECT use an index, to be put behind its table; "" where nothing is needed."""
 
-    def words_query(self, phrases: Sequence[Phrase]) -> str:
+    def words_query(self, phrases: "Sequence[Phrase]") -> str:
         """Return the value that `words_match` compares with: all the phrases have to occur."""
 
     def require_index(self, connection: SqlConnection) -> None:
         """Raise NoSearchIndex if there is no index of words, or ConfigurationError if it cannot be read."""
+        if not number(connection, self.has_words, {}):
+            raise NoSearchIndex
 
 
-# FOLDED: Locks that stand for something wider than a row, for databases where several transactions write at a time.
-class Locks(Protocol):
-    """Each lock is held until the transaction ends. Taking one that is held already does nothing."""
+class Locks:
+    """Locks that stand for something wider than a row, for databases where several transactions write at a time.
+
+    Each is held until the transaction ends, and taking one that is held already does nothing. Here all do nothing,
+    as for a database that has one writer at a time.
+    """
 
     def log(self, connection: SqlConnection) -> None:
         """Be alone in storing deliveries. It is the first lock of its transaction."""
 
     def handlers(self, connection: SqlConnection, names: Collection[HandlerName]) -> None:
-        """Be alone with the lanes and the limits of these handlers."""
+        """Lock the lanes and the limits of these handlers."""
 
     def lanes_of(self, connection: SqlConnection, work_ids: Sequence[int]) -> None:
-        """Be alone with the lanes of the handlers of those work items that have a lane."""
+        """Lock the lanes of the handlers of those work items that have a lane."""
 
     def keep_deliveries_of(self, connection: SqlConnection, work_ids: Sequence[int]) -> None:
-        """Let nobody prune the deliveries of these work items."""
+        """Keep the deliveries of these work items from being pruned."""
 
     def deliveries(self, connection: SqlConnection, seqs: Sequence[int]) -> None:
-        """Let nobody make or retry work of these deliveries."""
-
-
-class NoLocks:
-    """The Locks of a database that has one writer at a time."""
-
-    def log(self, connection: SqlConnection) -> None:
-        """Do nothing: a transaction is alone."""
-
-    def handlers(self, connection: SqlConnection, names: Collection[HandlerName]) -> None:
-        """Do nothing: a transaction is alone."""
-
-    def lanes_of(self, connection: SqlConnection, work_ids: Sequence[int]) -> None:
-        """Do nothing: a transaction is alone."""
-
-    def keep_deliveries_of(self, connection: SqlConnection, work_ids: Sequence[int]) -> None:
-        """Do nothing: a transaction is alone."""
-
-    def deliveries(self, connection: SqlConnection, seqs: Sequence[int]) -> None:
-        """Do nothing: a transaction is alone."""
+        """Keep others from making or retrying work of these deliveries."""

@@ -13,7 +13,7 @@ from receiver.errors import AmbiguousJob, UnknownJob
 from receiver.stores.prefixes import MAX_NAMED, candidates
 from receiver.stores.sql.connection import SqlConnection, SqlDatabase, Values, number
 from receiver.stores.sql.rows import flag, switches
-from receiver.stores.sql.statements.reads import Reads
+from receiver.stores.sql.statements.filters import Reads
 
 NEWEST = 2**63 - 1
 """Above every seq and every id."""

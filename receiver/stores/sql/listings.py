@@ -16,14 +16,13 @@ from receiver.stores.sql.jobs import NEWEST
 from receiver.stores.sql.rows import delivery_or_reason, delivery_summary, work_summary
 from receiver.stores.sql.statements import work as statements
 from receiver.stores.sql.statements.deliveries import LAST_DELIVERY
-from receiver.stores.sql.statements.filters import PageStatements
-from receiver.stores.sql.statements.reads import Reads
+from receiver.stores.sql.statements.filters import PageStatements, Reads
 
-# FOLDED: Narrow a selective filter to the rows that an index returns.
 NOTHING = "AND 1 = 0"
 """A condition that nothing meets."""
 SCAN_LIMIT = 10_000
-"""If an index returns more, reading deliveries one by one soon finds matches."""
+"""If an index returns more, reading deliveries one by one soon finds matches. One page examines as many, so that
+the search for a rare kind takes short steps."""
 
 
 def among_few(
@@ -57,7 +56,7 @@ def among_few_work(
 
 
 def matches_no_handler(connection: SqlConnection, reads: Reads, wanted: DeliveryFilter | WorkFilter) -> bool:
-    """Tell whether the filter asks for handlers of which none ever had a work item."""
+    """Return whether the filter asks for handlers of which none ever had a work item."""
     if wanted.handler is None:
         return False
     known, values = reads.filters.known_handlers(wanted)
@@ -149,18 +148,16 @@ class _Look:
         return [self._row(row) for row in self._connection.execute(self._statements.rows, values)]
 
 
-# FOLDED: Read many deliveries with their bodies, page by page.
 MAX_ITEMS = 1_000
 MAX_BYTES = 4 * 1024 * 1024
 """Deliveries in a page and bytes of their bodies. A longer body is a page of its own."""
-"""Deliveries that one page examines, so that the search for a rare kind takes short steps."""
 JOBS_SCAN_LIMIT = 2_000
-"""The same in the order of jobs. It is lower, as each page reads the places in that order again."""
+"""Deliveries that one page examines in the order of jobs. It is low, as each page reads those places again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What is left to read: deliveries from `first` through `through`, behind a place."""
+    """What is left to read: deliveries from `first` through `through`, after a place."""
 
     reads: Reads
     conditions: str
@@ -249,7 +246,6 @@ def _fetched(rows: SqlRows) -> tuple[list[StoredDelivery], bool]:
     return page, True
 
 
-# FOLDED: Plans: count what a mass action would touch.
 MAX_COUNTED_KINDS = 24
 """Up to so many kinds, each has a count with a condition of its own. GROUP BY would sort all rows, which takes
 longer than reading them twice."""
@@ -260,7 +256,7 @@ _BEHIND = {
     (True, False): "d.job_id IS NULL AND d.seq > :after",
     (True, True): "(d.job_id IS NULL OR (d.job_id, d.seq) > (:after_job, :after))",
 }
-"""The condition for rows behind a place, by two questions: is the order that of jobs, and has the place a job?"""
+"""The condition for rows after a place, by whether they are in the order of jobs and whether it has a job."""
 
 
 def plan(

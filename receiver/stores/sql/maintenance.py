@@ -11,7 +11,7 @@ from receiver.core.types import DeliveryState
 from receiver.stores.sql.connection import SqlConnection, SqlDatabase, SqlRows, number
 from receiver.stores.sql.listings import plan
 from receiver.stores.sql.statements.deliveries import LAST_DELIVERY, STOPS_LANE
-from receiver.stores.sql.statements.reads import Reads
+from receiver.stores.sql.statements.filters import Reads
 from receiver.stores.sql.statements.work import ANY_ACTIVITY, ANY_OLD_ACTION, FORGET_ACTIONS, FORGET_ACTIVITY
 from receiver.stores.sql.writes import Writes
 
@@ -28,8 +28,7 @@ class SqlMaintenance:
         self.database = database
         self._reads = reads
         self._writes = writes
-        self._sql = writes.pruning
-        self._forget_workers = writes.workers.FORGET_WORKERS
+        self._sql = writes.sql
         self._locks = writes.locks
         self._array = writes.dialect.array
 
@@ -73,21 +72,21 @@ class SqlMaintenance:
 
         def step(connection: SqlConnection) -> int:
             values = {"before": to_micros(before), "limit": limit}
-            found = connection.execute(self._sql.ONCE_KEYS_BEFORE, values).fetchall()
+            found = connection.execute(self._sql.once_keys_before, values).fetchall()
             if found:
                 with self.database.transaction(connection):
                     for handler, key in found:
-                        connection.execute(self._sql.REMOVE_ONCE_KEY, {"handler": handler, "key": key})
+                        connection.execute(self._sql.remove_once_key, {"handler": handler, "key": key})
             return len(found)
 
         return await self.database.call(step)
 
     async def forget_workers(self, before: datetime) -> None:
-        """Forget workers that nobody has seen since."""
+        """Forget workers that were last seen before."""
 
         def step(connection: SqlConnection) -> None:
             with self.database.transaction(connection):
-                connection.execute(self._forget_workers, {"before": to_micros(before)})
+                connection.execute(self._sql.forget_workers, {"before": to_micros(before)})
 
         await self.database.call(step)
 
@@ -118,14 +117,14 @@ class SqlMaintenance:
 
     def _remove_bodies(self, connection: SqlConnection, seqs: Sequence[int], pruned_at: datetime) -> None:
         chosen = {"seqs": self._array(seqs)}
-        connection.execute(self._sql.REMOVE_BODIES, chosen)
-        connection.execute(self._sql.NOTE_PRUNED, {**chosen, "now": to_micros(pruned_at)})
+        connection.execute(self._sql.remove_bodies, chosen)
+        connection.execute(self._sql.note_pruned, {**chosen, "now": to_micros(pruned_at)})
 
 
 def remove_deliveries(connection: SqlConnection, writes: Writes, seqs: Sequence[int]) -> None:
     """Remove deliveries with all that hangs on them, inside a transaction."""
     chosen = {"seqs": writes.dialect.array(seqs)}
-    for statement in (writes.pruning.REMOVE_BODIES, *writes.pruning.REMOVE_ALL):
+    for statement in (writes.sql.remove_bodies, *writes.sql.remove_all):
         connection.execute(statement, chosen)
 
 

@@ -9,6 +9,7 @@ from receiver.core.activity import WorkerSign
 from receiver.core.batches import BatchSize
 from receiver.core.claims import (
     ClaimLimits,
+    DueRun,
     FollowerClaim,
     HandlerClaim,
     HeldItem,
@@ -21,14 +22,137 @@ from receiver.core.claims import (
 from receiver.core.clock import from_micros, to_micros
 from receiver.core.deliveries import StoredDelivery
 from receiver.core.rules import later_work, with_worker
-from receiver.core.types import DeliveryKey, HandlerName, HandlerSwitch, WorkerId
+from receiver.core.schedules import FORGOTTEN_AFTER, KEPT_RUNS, PlannedRun, RunOutcome, counts_still, run_keys
+from receiver.core.types import DeliveryKey, HandlerName, HandlerSwitch, Trigger, WorkerId
 from receiver.core.work import NewWork
-from receiver.stores.sql.connection import SqlConnection, SqlDatabase, Values, number
+from receiver.core.work_states import OPEN
+from receiver.stores.sql.connection import SqlConnection, SqlDatabase, Values, number, prefix_bounds
+from receiver.stores.sql.maintenance import remove_deliveries
 from receiver.stores.sql.rows import delivery_or_reason, switches, written_limits
-from receiver.stores.sql.schedules import SqlSchedules
 from receiver.stores.sql.settling import LeaseLost, PendingActivity, SettledBatch
-from receiver.stores.sql.statements.columns import ROUTED
+from receiver.stores.sql.statements.columns import ROUTED, in_states
+from receiver.stores.sql.statements.deliveries import ITS_WORK
 from receiver.stores.sql.writes import Writes
+
+NOTED = "SELECT schedule, next_at FROM schedules WHERE handler = :handler"
+
+NOTE = """
+INSERT INTO schedules (handler, schedule, next_at) VALUES (:handler, :schedule, :next_at)
+ON CONFLICT (handler) DO UPDATE SET schedule = excluded.schedule, next_at = excluded.next_at
+"""
+
+ANY_FORGOTTEN = "SELECT count(*) FROM schedules WHERE next_at < :before"
+
+FORGET = "DELETE FROM schedules WHERE next_at < :before"
+
+NAME_HANDLER = "INSERT INTO handlers (name) VALUES (:handler) ON CONFLICT (name) DO NOTHING"
+
+TAKE = "UPDATE schedules SET next_at = :next_at WHERE handler = :handler AND next_at = :noted"
+
+_RUNS = "FROM deliveries AS d WHERE d.origin = 'schedule' AND d.key >= :first AND d.key < :above"
+_OPEN_WORK = f"{ITS_WORK} AND {in_states(OPEN, 'w.state')}"
+
+UNFINISHED = f"SELECT count(*) {_RUNS} AND EXISTS ({_OPEN_WORK} AND w.handler = :handler)"
+
+# A delivery that is not routed yet is new to readers, whatever became of its work.
+TOO_MANY = f"""
+SELECT d.seq {_RUNS} AND d.seq <= ({ROUTED}) AND NOT EXISTS ({_OPEN_WORK})
+ORDER BY d.key DESC LIMIT 100 OFFSET :kept
+"""
+"""Ended runs beyond the last ones. A store that has more of them than one statement takes loses the rest later."""
+
+
+class SqlSchedules:
+    """A ScheduleQueue."""
+
+    def __init__(self, database: SqlDatabase, writes: Writes) -> None:
+        self.database = database
+        self._writes = writes
+
+    async def follow_schedules(self, planned: Sequence[PlannedRun], *, now: datetime) -> Sequence[datetime]:
+        """Note when handlers run next."""
+
+        def work(connection: SqlConnection) -> Sequence[datetime]:
+            before = {"before": to_micros(now - FORGOTTEN_AFTER)}
+            forget = number(connection, ANY_FORGOTTEN, before) > 0
+            found = [_noted(connection, one) for one in planned]
+            if not forget and None not in found:
+                return [moment for moment in found if moment is not None]  # most often, without the write lock
+            with self.database.transaction(connection):
+                connection.execute(FORGET, before)
+                return [self._follow(connection, one) for one in planned]
+
+        return await self.database.call(work)
+
+    async def make_run(self, run: DueRun, *, now: datetime) -> RunOutcome:
+        """Store a run with its work item."""
+
+        def write(connection: SqlConnection) -> RunOutcome:
+            with self.database.transaction(connection):
+                outcome = self._make(connection, run, now)
+            if outcome is RunOutcome.MADE:
+                self._remove_old(connection, run.handler)
+            return outcome
+
+        return await self.database.call(write)
+
+    def _follow(self, connection: SqlConnection, planned: PlannedRun) -> datetime:
+        noted = _noted(connection, planned)  # asked again: another worker may have been first
+        if noted is not None:
+            return noted
+        values: Values = {
+            "handler": planned.handler,
+            "schedule": planned.schedule,
+            "next_at": to_micros(planned.next_at),
+        }
+        connection.execute(NOTE, values)
+        connection.execute(NAME_HANDLER, {"handler": planned.handler})
+        return planned.next_at
+
+    def _make(self, connection: SqlConnection, run: DueRun, now: datetime) -> RunOutcome:
+        self._writes.locks.log(connection)
+        values: Values = {
+            "handler": run.handler,
+            "noted": to_micros(run.noted),
+            "next_at": to_micros(run.next_at),
+        }
+        if connection.execute(TAKE, values).rowcount == 0:
+            return RunOutcome.TAKEN
+        if switches(connection).get(run.handler) is HandlerSwitch.DISABLED:
+            return RunOutcome.DISABLED
+        runs = prefix_bounds(run_keys(run.handler))
+        if number(connection, UNFINISHED, runs | {"handler": run.handler}):
+            return RunOutcome.UNFINISHED
+        seq = self._writes.insert_delivery(connection, run.delivery)
+        if seq is None:
+            return RunOutcome.TAKEN
+        work = NewWork(seq, run.handler, claim=False, trigger=Trigger.SCHEDULE)
+        self._writes.work_rows.make(connection, [work], lease=None, now=now)
+        return RunOutcome.MADE
+
+    def _remove_old(self, connection: SqlConnection, handler: HandlerName) -> None:
+        """Remove ended runs beyond the last ones. Somebody may have asked for a retry of one meanwhile."""
+        values = prefix_bounds(run_keys(handler)) | {"kept": KEPT_RUNS}
+        old = _seqs(connection, values)
+        if not old:
+            return
+        with self.database.transaction(connection):
+            self._writes.locks.deliveries(connection, sorted(old))
+            if still := sorted(old & _seqs(connection, values)):
+                remove_deliveries(connection, self._writes, still)
+
+
+def _noted(connection: SqlConnection, planned: PlannedRun) -> datetime | None:
+    """Return the next run that the store has noted, None if the planned one is to take its place."""
+    row = connection.execute(NOTED, {"handler": planned.handler}).fetchone()
+    if row is None:
+        return None
+    schedule, next_at = row[0], from_micros(row[1])
+    return next_at if counts_still(planned, schedule, next_at) else None
+
+
+def _seqs(connection: SqlConnection, values: Values) -> set[int]:
+    return {seq for (seq,) in connection.execute(TOO_MANY, values)}
 
 
 class SqlQueue(SqlSchedules):
@@ -37,7 +161,7 @@ class SqlQueue(SqlSchedules):
     def __init__(self, database: SqlDatabase, writes: Writes) -> None:
         super().__init__(database, writes)
         self._array = writes.dialect.array
-        self._activity = PendingActivity(writes.workers.COUNT_MINUTES, writes.dialect)
+        self._activity = PendingActivity(writes.sql.count_minutes, writes.dialect)
 
     async def routing_batch(self, *, limit: int, max_bytes: int) -> RoutingBatch:
         """Return the oldest deliveries that no worker has routed."""
@@ -45,18 +169,18 @@ class SqlQueue(SqlSchedules):
         def read(connection: SqlConnection) -> RoutingBatch:
             after = number(connection, ROUTED, {})
             found = self.unrouted(connection, after=after, limit=limit, max_bytes=max_bytes)
-            return RoutingBatch(after, found, bool(number(connection, self._writes.routing.ANY_BACKFILLED, {})))
+            return RoutingBatch(after, found, bool(number(connection, self._writes.sql.any_backfilled, {})))
 
         return await self.database.call(read)
 
     def unrouted(
         self, connection: SqlConnection, *, after: int, limit: int, max_bytes: int
     ) -> tuple[StoredDelivery, ...]:
-        """Return the oldest deliveries behind a seq."""
+        """Return the oldest deliveries after a seq."""
         found: list[StoredDelivery] = []
         taken = BatchSize(limit, max_bytes)
         values = {"after": after, "limit": limit, "max_bytes": max_bytes}
-        for row in connection.execute(self._writes.routing.UNROUTED, values):
+        for row in connection.execute(self._writes.sql.unrouted, values):
             stored = delivery_or_reason(row)
             if not taken.take(len(stored.delivery.body)):
                 break
@@ -71,7 +195,7 @@ class SqlQueue(SqlSchedules):
 
         def write(connection: SqlConnection) -> Sequence[int | None] | None:
             with self.database.transaction(connection):
-                if connection.execute(self._writes.routing.ADVANCE_ROUTED, mark).rowcount == 0:
+                if connection.execute(self._writes.sql.advance_routed, mark).rowcount == 0:
                     return None
                 if not work:
                     return ()
@@ -108,11 +232,11 @@ class SqlQueue(SqlSchedules):
         return await self.database.call(write)
 
     def is_right(self, connection: SqlConnection) -> bool:
-        """Tell whether the time is right by which leases have ended, or by which the clock was set back."""
+        """Return whether the present time can be trusted to end leases, and to see that the clock was set back."""
         return True
 
     async def suspects_due(self, claimants: Sequence[HandlerClaim], *, now: datetime) -> bool:
-        """Tell whether an item is due that may have killed its worker."""
+        """Return whether an item is due that may have killed its worker."""
         return await self.database.call(
             lambda connection: self._writes.claims.suspect_due(connection, claimants, now)
         )
@@ -171,11 +295,11 @@ class SqlQueue(SqlSchedules):
             "now": to_micros(now),
             "limits": written_limits(sign),
         }
-        await self._write_counts(self._writes.workers.SIGN_ON, values)
+        await self._write_counts(self._writes.sql.sign_on, values)
 
     async def sign_off(self, worker: WorkerId) -> None:
         """Show that a worker has ended, and write what is counted."""
-        await self._write_counts(self._writes.workers.SIGN_OFF, {"name": worker})
+        await self._write_counts(self._writes.sql.sign_off, {"name": worker})
 
     async def _write_counts(self, statement: str, values: Values) -> None:
         def write(connection: SqlConnection) -> None:
@@ -188,16 +312,16 @@ class SqlQueue(SqlSchedules):
 
     async def mark_started(self, work_ids: Sequence[int], worker: WorkerId) -> None:
         """Note that items have started."""
-        await self._write(self._writes.leases.MARK_STARTED, {"ids": self._array(work_ids), "worker": worker})
+        await self._write(self._writes.sql.mark_started, {"ids": self._array(work_ids), "worker": worker})
 
     async def clear_started(self, work_ids: Sequence[int], worker: WorkerId) -> None:
         """Take back that items have started."""
-        await self._write(self._writes.leases.CLEAR_STARTED, {"ids": self._array(work_ids), "worker": worker})
+        await self._write(self._writes.sql.clear_started, {"ids": self._array(work_ids), "worker": worker})
 
     async def renew(self, work_ids: Sequence[int], lease: Lease) -> None:
         """Move the end of the lease."""
         values: Values = {"ids": self._array(work_ids), "worker": lease.worker, "until": to_micros(lease.until)}
-        await self._write(self._writes.leases.RENEW, values)
+        await self._write(self._writes.sql.renew, values)
 
     async def release_leases(self, work_ids: Sequence[int], worker: WorkerId, *, now: datetime) -> None:
         """Make items due at once and uncount the attempt."""
@@ -206,14 +330,14 @@ class SqlQueue(SqlSchedules):
         def write(connection: SqlConnection) -> None:
             with self.database.transaction(connection):
                 # The items first: everybody else locks them before the latest moment.
-                if connection.execute(self._writes.leases.RELEASE_LEASES, values).rowcount:
+                if connection.execute(self._writes.sql.release_leases, values).rowcount:
                     self._writes.latest.note(connection, now)
 
         await self.database.call(write)
 
     async def expire_leases_of(self, worker: WorkerId, *, now: datetime) -> int:
         """End all leases of a dead worker."""
-        return await self._write(self._writes.leases.EXPIRE_LEASES, {"worker": worker, "now": to_micros(now)})
+        return await self._write(self._writes.sql.expire_leases, {"worker": worker, "now": to_micros(now)})
 
     async def held(self, handlers: Sequence[HandlerName], *, now: datetime, limit: int) -> Sequence[HeldItem]:
         """Return held items that are due for a check."""
@@ -225,7 +349,7 @@ class SqlQueue(SqlSchedules):
                 for handler in handlers
                 if handler not in off
                 for row in connection.execute(
-                    self._writes.holds.HELD, {"handler": handler, "now": to_micros(now), "limit": limit}
+                    self._writes.sql.held, {"handler": handler, "now": to_micros(now), "limit": limit}
                 )
             ]
             return [_held_item(row) for row in sorted(rows)[:limit]]
@@ -235,13 +359,13 @@ class SqlQueue(SqlSchedules):
     async def pages(self, job_id: str, *, page_type: str, handlers: Sequence[HandlerName]) -> JobPages:
         """Return how far these handlers have come with the pages of a job."""
         job = {"job_id": job_id, "page_type": page_type}
-        sql = self._writes.holds
+        sql = self._writes.sql
 
         def read(connection: SqlConnection) -> JobPages:
-            last = connection.execute(sql.LAST_PAGE, job).fetchone()
+            last = connection.execute(sql.last_page, job).fetchone()
             missing = (
-                connection.execute(sql.UNROUTED_PAGE, job).fetchone()
-                or connection.execute(sql.OPEN_PAGE, {**job, "handlers": self._array(handlers)}).fetchone()
+                connection.execute(sql.unrouted_page, job).fetchone()
+                or connection.execute(sql.open_page, {**job, "handlers": self._array(handlers)}).fetchone()
             )
             return JobPages(from_micros(last[0]) if last else None, missing[0] if missing else None)
 
@@ -249,7 +373,7 @@ class SqlQueue(SqlSchedules):
 
     async def recheck(self, work_id: int, *, at: datetime, note: str) -> None:
         """Keep a held item until the next check."""
-        await self._write(self._writes.holds.RECHECK, {"id": work_id, "at": to_micros(at), "note": note})
+        await self._write(self._writes.sql.recheck, {"id": work_id, "at": to_micros(at), "note": note})
 
     async def release(self, work_id: int, *, now: datetime, note: str) -> None:
         """Make a held item due."""
@@ -258,7 +382,7 @@ class SqlQueue(SqlSchedules):
         def write(connection: SqlConnection) -> None:
             with self.database.transaction(connection):
                 self._writes.locks.lanes_of(connection, [work_id])
-                if connection.execute(self._writes.holds.RELEASE, values).rowcount:
+                if connection.execute(self._writes.sql.release, values).rowcount:
                     self._writes.latest.note(connection, now)
                 self._writes.settling.promote(connection, [work_id], now)
 
@@ -269,7 +393,7 @@ class SqlQueue(SqlSchedules):
         values = {"keys": self._array(sorted(keys))}
 
         def read(connection: SqlConnection) -> frozenset[DeliveryKey]:
-            return frozenset(key for (key,) in connection.execute(self._writes.routing.BACKFILLED, values))
+            return frozenset(key for (key,) in connection.execute(self._writes.sql.backfilled, values))
 
         return await self.database.call(read)
 
@@ -279,18 +403,18 @@ class SqlQueue(SqlSchedules):
 
         def write(connection: SqlConnection) -> bool:
             with self.database.synced(connection):
-                return connection.execute(self._writes.once_keys.ONCE, values).rowcount == 1
+                return connection.execute(self._writes.sql.once, values).rowcount == 1
 
         return await self.database.call(write)
 
     async def available_once_keys(
         self, handler: HandlerName, keys: Collection[str], *, now: datetime
     ) -> frozenset[str]:
-        """Return those that nobody has asked for, or that have expired."""
+        """Return those that are unused, or that have expired."""
         values = {"handler": handler, "keys": self._array(sorted(keys)), "now": to_micros(now)}
 
         def read(connection: SqlConnection) -> frozenset[str]:
-            rows = connection.execute(self._writes.once_keys.AVAILABLE_ONCE_KEYS, values)
+            rows = connection.execute(self._writes.sql.available_once_keys, values)
             return frozenset(key for (key,) in rows)
 
         return await self.database.call(read)
@@ -298,7 +422,7 @@ class SqlQueue(SqlSchedules):
     async def set_once_expiry(self, handler: HandlerName, key: str, *, until: datetime | None) -> None:
         """Change when the key expires."""
         values: Values = {"handler": handler, "key": key, "until": _micros(until)}
-        await self._write(self._writes.once_keys.SET_ONCE_EXPIRY, values)
+        await self._write(self._writes.sql.set_once_expiry, values)
 
     async def switches(self) -> Mapping[HandlerName, HandlerSwitch]:
         """Return the handlers that are not on."""

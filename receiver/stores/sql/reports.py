@@ -1,6 +1,7 @@
-"""The readers' side of a store. No read holds a snapshot for long: a database cannot tidy up behind an old one."""
+"""The readers' side of a store. No read holds a snapshot for long: a database cannot clean up while one is open."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -19,23 +20,23 @@ from receiver.core.deliveries import (
     QuarantineFilter,
     StoredDelivery,
 )
-from receiver.core.subjects import MAX_SUBJECT_BODY, Subject, subject_of
+from receiver.core.recorded_actions import NewAction, RecordedAction
+from receiver.core.subjects import MAX_SUBJECT_BODY, SearchReach, Subject, subject_of
 from receiver.core.types import AttemptOutcome, DeliveryKey, HandlerName, HandlerSwitch, WorkState
 from receiver.core.work import Backlog, HandlerReport, WorkDetail, WorkFilter, WorkSummary
-from receiver.errors import StoreError, UnknownDelivery, UnknownRequest, UnknownWork
+from receiver.errors import StoreError, UnknownAction, UnknownDelivery, UnknownRequest, UnknownWork
 from receiver.stores.prefixes import MAX_NAMED, candidates
 from receiver.stores.sql import listings
-from receiver.stores.sql.actions import ActionReports
 from receiver.stores.sql.columns_of_bodies import decoded, headers_of
 from receiver.stores.sql.connection import SqlConnection, SqlDatabase, Values, number, prefix_bounds
 from receiver.stores.sql.jobs import NEWEST, JobReports
 from receiver.stores.sql.listings import SCAN_LIMIT, PageReports, among_few, among_few_work, start_reading
 from receiver.stores.sql.rows import attempt, delivery_summary, switches, work_summary, worker_report
-from receiver.stores.sql.statements.reads import Reads
-from receiver.stores.sql.statements.schedules import ALL_NOTED
+from receiver.stores.sql.statements import work as statements
+from receiver.stores.sql.statements.deliveries import WORDS_BEHIND
+from receiver.stores.sql.statements.filters import Reads
 
 
-# FOLDED: What has arrived since somebody last looked.
 class FeedReports:
     """The reports about new deliveries, but for the waiting, which each kind of database does in its own way."""
 
@@ -97,14 +98,48 @@ PAGE_SIZE = 500
 _SUMMARY_COLUMNS = 12
 
 
+class ActionReports:
+    """An ActionReader."""
+
+    def __init__(self, database: SqlDatabase) -> None:
+        self.database = database
+
+    async def actions(self, *, limit: int, before: int | None = None) -> Sequence[RecordedAction]:
+        """Return recorded actions, the newest first."""
+        values = {"before": NEWEST if before is None else before, "rows": limit}
+        return await self.database.call(
+            lambda connection: [_recorded(row) for row in connection.execute(statements.ACTIONS, values)]
+        )
+
+    async def action(self, number: int) -> RecordedAction:
+        """Return a recorded action."""
+        row = await self.database.call(
+            lambda connection: connection.execute(statements.ACTION, {"id": number}).fetchone()
+        )
+        if row is None:
+            raise UnknownAction(number)
+        return _recorded(row)
+
+
 class SqlReports(FeedReports, JobReports, ActionReports, PageReports):
-    """A Reports, but for `changed` and `search_reach`, which each kind of database does in its own way."""
+    """A Reports, but for `changed`, which each kind of database does in its own way."""
 
     def __init__(self, database: SqlDatabase, reads: Reads, *, narrow_limit: int = SCAN_LIMIT) -> None:
         FeedReports.__init__(self, database, reads)
         JobReports.__init__(self, database, reads)
         ActionReports.__init__(self, database)
         PageReports.__init__(self, database, reads, narrow_limit=narrow_limit)
+
+    async def search_reach(self) -> SearchReach | None:
+        """Return how far the index of words reaches, None without one."""
+
+        def read(connection: SqlConnection) -> SearchReach | None:
+            if not number(connection, self._reads.dialect.has_words, {}):
+                return None
+            behind, through = connection.execute(WORDS_BEHIND).fetchone()
+            return SearchReach(behind, None if through is None else from_micros(through))
+
+        return await self.database.call(read)
 
     async def deliveries(
         self, wanted: DeliveryFilter, *, before: int | None = None
@@ -203,13 +238,13 @@ class SqlReports(FeedReports, JobReports, ActionReports, PageReports):
         return found
 
     async def subjects(self, seqs: Sequence[int]) -> Mapping[int, Subject]:
-        """Return what deliveries are about, as far as their bodies are there and not long."""
+        """Return what deliveries are about, for those whose bodies are there and not too long."""
 
         def read(connection: SqlConnection) -> Mapping[int, Subject]:
             values = {"seqs": self._reads.dialect.array(seqs), "most": MAX_SUBJECT_BODY}
             found: dict[int, Subject] = {}
             for seq, key, kind, job_id, body, coding in connection.execute(self._reads.deliveries.subjects, values):
-                with suppress(StoreError):  # a damaged body; `events show` tells it
+                with suppress(StoreError):  # a damaged body; `events show` reports it
                     found[seq] = subject_of(kind, job_id, decoded(body, coding, key=key))
             return found
 
@@ -326,7 +361,7 @@ class SqlReports(FeedReports, JobReports, ActionReports, PageReports):
             oldest = min((moment for moment in since if moment is not None), default=None)
             age = None if oldest is None else max(timedelta(0), now - from_micros(oldest))
             paused = [name for name, to in switches(connection).items() if to is HandlerSwitch.PAUSED]
-            next_runs = {name: from_micros(at) for name, _, at in connection.execute(ALL_NOTED)}
+            next_runs = {name: from_micros(at) for name, _, at in connection.execute(self._reads.health.schedules)}
             return Backlog(new, waiting, running, age, tuple(sorted(paused)), lost, next_runs)
 
         return await self.database.call(read)
@@ -357,7 +392,10 @@ class SqlReports(FeedReports, JobReports, ActionReports, PageReports):
         for name, state, count in connection.execute(health.counts if count_done else health.counts_but_done):
             counts.setdefault(name, {})[WorkState(state)] = count
         off = switches(connection)
-        scheduled = {name: (schedule, from_micros(at)) for name, schedule, at in connection.execute(ALL_NOTED)}
+        scheduled = {
+            name: (schedule, from_micros(at))
+            for name, schedule, at in connection.execute(self._reads.health.schedules)
+        }
         reports = []
         for name in sorted(counts.keys() | off.keys() | scheduled.keys()):
             error = connection.execute(health.latest_error, {"handler": name}).fetchone() or (None, None)
@@ -380,3 +418,17 @@ class SqlReports(FeedReports, JobReports, ActionReports, PageReports):
 def _median(connection: SqlConnection, statement: str, handler: HandlerName) -> timedelta | None:
     rows = connection.execute(statement, {"handler": handler}).fetchall()
     return timedelta(microseconds=rows[len(rows) // 2][0]) if rows else None
+
+
+def _recorded(row: Sequence[Any]) -> RecordedAction:
+    number, actor, verb, about, choice, planned, began_at, seen_at, ended_at, seen, changed, error = row
+    return RecordedAction(
+        number,
+        NewAction(actor, verb, about, planned, json.loads(choice)),
+        from_micros(began_at),
+        from_micros(seen_at),
+        None if ended_at is None else from_micros(ended_at),
+        seen,
+        changed,
+        error,
+    )

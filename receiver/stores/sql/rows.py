@@ -123,9 +123,9 @@ def worker_report(row: Sequence[Any], running: Mapping[HandlerName, int]) -> Wor
     told = from_json(written)
     limits = {
         HandlerName(handler): HandlerLimits(concurrency, None if micros is None else timedelta(microseconds=micros))
-        for handler, (concurrency, micros) in told.get("handlers", {}).items()
+        for handler, (concurrency, micros) in told["handlers"].items()
     }
-    sign = WorkerSign(name, machine, pid, version, from_micros(started_at), told.get("slots", 0), limits)
+    sign = WorkerSign(name, machine, pid, version, from_micros(started_at), told["slots"], limits)
     return WorkerReport(sign, from_micros(seen_at), running)
 
 
@@ -138,7 +138,6 @@ def written_limits(sign: WorkerSign) -> str:
     return to_json({"slots": sign.slots, "handlers": handlers}).decode()
 
 
-# FOLDED: Which handlers an operator has switched off.
 def switches(connection: SqlConnection) -> Mapping[HandlerName, HandlerSwitch]:
     """Return the handlers that are not on."""
     return {name: HandlerSwitch(switch) for name, switch in connection.execute(HealthStatements.switches)}

@@ -1,20 +1,19 @@
 """The end of attempts, inside the queue's transactions."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from itertools import chain, repeat
-from typing import Protocol
 
 from receiver.core.activity import MINUTE_MICROS
 from receiver.core.claims import FollowerClaim, Lease, Settlement
 from receiver.core.clock import to_micros
 from receiver.core.types import AttemptOutcome, HandlerName, WorkerId, WorkState
 from receiver.stores.sql.connection import SqlConnection
-from receiver.stores.sql.dialect import AttemptRow, Dialect, Locks, attempt_row
-from receiver.stores.sql.moments import LatestMoment
+from receiver.stores.sql.dialect import AttemptRow, Dialect, Insert, Locks, attempt_row
+from receiver.stores.sql.statements.writing import Statements
+from receiver.stores.sql.work_rows import LatestMoment
 
-# FOLDED: What a worker notes of the attempts that it settles, until it counts and writes that.
 _WRITE_EVERY = 1_000_000
 """Microseconds between two writes. To count each batch in its own transaction made settling slower by a fifth."""
 _MAX_WAITING = 20_000
@@ -86,44 +85,21 @@ class LeaseLost(Exception):
     """The worker has lost the lease of an item whose attempt it ends."""
 
 
-class SettlingStatements(Protocol):
-    """The SQL of ended attempts. `:ids` is an array of the dialect, and `:items` its rows."""
-
-    HOLDERS: str
-    """Id, worker and attempts of those of `:ids` that run; nobody ends them before the transaction does."""
-    FOLLOWERS_LEFT: str
-    """Those of `:ids` that are queued and that nobody has attempted, until the transaction ends."""
-    FINISH: str
-    """Make those of `:ids` done that `:worker` runs as attempt `:number`."""
-    FINISH_FOLLOWERS: str
-    """Make those of `:ids` done, by a first attempt, that are queued and that nobody has attempted."""
-    FOLLOW: str
-    """Make those of them run for `:worker`, as heads of their lanes, under a lease `:until`, `:started` or not."""
-    SETTLE: str
-    """Move `:items`, rows of id, state, due_at, error, whether it holds its lane, whether its process died, worker
-    and number of the attempt, if that worker runs that attempt."""
-    ALSO_ENDED: str
-    """Record attempts that ended as others, which are recorded: `:items` are rows of id and number of one of
-    those, and an array of the ids that have the same end."""
-    PROMOTE: str
-    """Make due at `:now` what comes next in the lanes of `:ids`, where no other item heads the lane."""
-
-
 class SettlingAlgorithm:
     """The algorithm of settling over the statements of one kind of database."""
 
     def __init__(
         self,
-        statements: SettlingStatements,
+        statements: Statements,
         *,
-        insert_attempts: Callable[[SqlConnection, Sequence[tuple[object, ...]]], None],
+        insert: Insert,
         latest: LatestMoment,
         locks: Locks,
         dialect: Dialect,
     ) -> None:
         self._sql = statements
         self._locks = locks
-        self._insert_attempts = insert_attempts
+        self._insert = insert
         self._latest = latest
         self._dialect = dialect
 
@@ -159,10 +135,10 @@ class SettlingAlgorithm:
         settled = [*done, *others]
         rows = [attempt_row(one.work_id, one.attempt) for one in settled]
         handlers = [one.handler for one in settled]
-        self._insert_attempts(connection, rows)
+        self._insert(connection, self._sql.insert_attempts, rows)
         if also := [(one, row) for one, row in zip(done, rows, strict=False) if one.also]:
             items = [(one.work_id, one.attempt.number, one.also) for one, _ in also]
-            connection.execute(self._sql.ALSO_ENDED, {"items": self._dialect.rows(items)})
+            connection.execute(self._sql.also_ended, {"items": self._dialect.rows(items)})
             rows = [*chain.from_iterable([[row] * len(one.also) for one, row in also]), *rows]
             handlers = [*chain.from_iterable([[one.handler] * len(one.also) for one, _ in also]), *handlers]
         return SettledBatch(handlers, rows, now, successes=len(rows) - len(others))
@@ -170,16 +146,16 @@ class SettlingAlgorithm:
     def still_leased(
         self, connection: SqlConnection, settlements: Sequence[Settlement], followers: Sequence[FollowerClaim]
     ) -> tuple[list[bool], list[bool]]:
-        """Tell for each whether its worker still has its lease, or may run it next, until the transaction ends.
+        """Return for each whether its worker still has its lease, or may run it next, until the transaction ends.
 
         Each is about one item. Of an attempt that ended twice only the first end counts.
         """
         self._lock_lanes(connection, [one.work_id for one in settlements if one.in_lane])
         ids = self._dialect.array([one.work_id for one in settlements])
-        holders = {work_id: holder for work_id, *holder in connection.execute(self._sql.HOLDERS, {"ids": ids})}
+        holders = {work_id: holder for work_id, *holder in connection.execute(self._sql.holders, {"ids": ids})}
         behind = [one.work_id for one in settlements if one.behind is not None]
         ids = self._dialect.array([*behind, *[one.work_id for one in followers]])
-        left = {work_id for (work_id,) in connection.execute(self._sql.FOLLOWERS_LEFT, {"ids": ids})}
+        left = {work_id for (work_id,) in connection.execute(self._sql.followers_left, {"ids": ids})}
         ended: set[int] = set()
 
         def follows(one: Settlement | FollowerClaim) -> bool:
@@ -205,7 +181,7 @@ class SettlingAlgorithm:
         The transaction holds the locks of those lanes since before it changed the items.
         """
         values = {"ids": self._dialect.array(work_ids), "now": to_micros(now)}
-        connection.execute(self._sql.PROMOTE, values)
+        connection.execute(self._sql.promote, values)
 
     def _lock_lanes(self, connection: SqlConnection, in_lanes: Sequence[int]) -> None:
         if in_lanes:
@@ -220,12 +196,12 @@ class SettlingAlgorithm:
                 ids[one.worker, one.attempt.number] += one.also
         for (worker, number), work_ids in ids.items():
             values = {"ids": self._dialect.array(work_ids), "worker": worker, "number": number}
-            _require(connection.execute(self._sql.FINISH, values).rowcount, len(work_ids))
+            _require(connection.execute(self._sql.finish, values).rowcount, len(work_ids))
 
     def _finish_followers(self, connection: SqlConnection, work_ids: Sequence[int]) -> None:
         if work_ids:
             values = {"ids": self._dialect.array(work_ids)}
-            _require(connection.execute(self._sql.FINISH_FOLLOWERS, values).rowcount, len(work_ids))
+            _require(connection.execute(self._sql.finish_followers, values).rowcount, len(work_ids))
 
     def _follow(self, connection: SqlConnection, claims: Sequence[FollowerClaim]) -> None:
         """Claim followers. One that has failed already is moved on in the same transaction."""
@@ -239,13 +215,13 @@ class SettlingAlgorithm:
                 "worker": lease.worker,
                 "until": to_micros(lease.until),
             }
-            _require(connection.execute(self._sql.FOLLOW, values).rowcount, len(work_ids))
+            _require(connection.execute(self._sql.follow, values).rowcount, len(work_ids))
 
     def _move(self, connection: SqlConnection, others: Sequence[Settlement]) -> None:
         """Move what did not succeed."""
         if others:
             values = {"items": self._dialect.rows([_row(one) for one in others])}
-            _require(connection.execute(self._sql.SETTLE, values).rowcount, len(others))
+            _require(connection.execute(self._sql.settle, values).rowcount, len(others))
 
 
 def _claims_of(others: Sequence[Settlement]) -> list[FollowerClaim]:

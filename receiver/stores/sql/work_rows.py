@@ -1,20 +1,51 @@
-"""New work items: where each one begins, and how it is written."""
+"""New work items: where each one begins, how it is written, and the latest moment that the store knows."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import groupby
-from typing import Protocol
 
 from receiver.core.claims import Lease
-from receiver.core.clock import to_micros
-from receiver.core.rules import initial_state
+from receiver.core.clock import from_micros, to_micros
+from receiver.core.rules import initial_state, set_back_by
 from receiver.core.types import HandlerName, HandlerSwitch, WorkState
 from receiver.core.work import NewWork, RecordedRun
 from receiver.core.work_states import LANE_HEADS
 from receiver.stores.sql.connection import SqlConnection
 from receiver.stores.sql.dialect import Dialect, Insert, Locks, attempt_row
-from receiver.stores.sql.moments import LatestMoment
 from receiver.stores.sql.rows import switches
+from receiver.stores.sql.statements.writing import Statements
+
+
+class LatestMoment:
+    """Notes when items are made, become due or end, and moves what waits back with the clock.
+
+    Whoever makes an item due at a moment notes the moment. Without that the item would wait until a clock that was
+    set back comes there again.
+    """
+
+    def __init__(self, statements: Statements) -> None:
+        self._sql = statements
+
+    def note(self, connection: SqlConnection, now: datetime) -> None:
+        """Note the moment of a change, inside its transaction."""
+        connection.execute(self._sql.note_time, {"now": to_micros(now)})
+
+    def is_ahead(self, latest: int | None, now: datetime) -> bool:
+        """Return whether the clock was set back since the latest moment, as `LATEST` returns it."""
+        return _set_back_by(latest, now) > 0
+
+    def follow_back(self, connection: SqlConnection, now: datetime) -> None:
+        """Move everything that waits, if the clock was set back."""
+        row = connection.execute(self._sql.latest, {}).fetchone()
+        if by := _set_back_by(None if row is None else row[0], now):
+            for statement in self._sql.move_back:
+                connection.execute(statement, {"now": to_micros(now), "by": by})
+
+
+def _set_back_by(latest: int | None, now: datetime) -> int:
+    """Return how many microseconds the clock was set back."""
+    return 0 if latest is None else set_back_by(from_micros(latest), now) // timedelta(microseconds=1)
+
 
 InsertWithIds = Callable[[SqlConnection, Callable[[int], str], Sequence[tuple[object, ...]]], Sequence[int]]
 """Inserts work items by the statement for so many rows and returns their ids, in the order of the rows."""
@@ -24,44 +55,12 @@ InsertNew = Callable[[SqlConnection, str, Sequence[NewRow], Mapping[str, object]
 """Inserts work items by the statement, with the values that they share, and returns their ids in the same order."""
 
 
-class RoutingStatements(Protocol):
-    """The SQL of new work items. `:seqs` and `:keys` are arrays of the dialect, and `:lanes` its rows."""
-
-    ADVANCE_ROUTED: str
-    """Mark deliveries as routed `:through` a seq, if the mark is still at `:after`.
-
-    Where another server may take the place of one, and lack what was read there, it marks none unless it is still
-    `:server`.
-    """
-    UNROUTED: str
-    """The columns of the deliveries behind `:after`, at most `:limit`, and perhaps only about `:max_bytes`."""
-    ANY_BACKFILLED: str
-    BACKFILLED: str
-    """Those of `:keys` whose delivery came by backfill."""
-    LANE_HEADS: str
-    """Those of `:lanes`, pairs of handler and lane, that have a head."""
-    WITH_BODIES: str
-    """Those of `:seqs` that have their bodies."""
-
-    INSERT_WORK: str
-    """Insert rows of `NewRow` which share their trigger, their `:action`, and their hold if they have one.
-
-    `:due_at` is for those that wait, `:lease_until` and `:worker` for those that run, `:recheck_at` for held ones.
-    """
-
-    def record_work(self, rows: int) -> str:
-        """Return the statement that inserts so many items which have run already."""
-
-    def insert_attempts(self, rows: int) -> str:
-        """Return the statement that inserts so many rows of `inserting.attempt_row`."""
-
-
 class WorkRows:
     """Makes work items over the statements of one kind of database."""
 
     def __init__(
         self,
-        statements: RoutingStatements,
+        statements: Statements,
         *,
         insert: Insert,
         insert_with_ids: InsertWithIds,
@@ -89,17 +88,17 @@ class WorkRows:
     ) -> list[tuple[int, WorkState]]:
         """Make work items inside a transaction; return the id of each and the state in which it begins.
 
-        Without a lease nothing may ask to be claimed. `action` is what somebody did to make them.
+        Without a lease nothing may ask to be claimed. `action` is the recorded action that made them.
         """
         states = self._initial_states(connection, work)
-        if work:  # behind the locks of handlers: attempts that end take both in this order
+        if work:  # after the locks of handlers: attempts that end take both in this order
             self._latest.note(connection, now)
         ids: list[int] = []
         for _, run in groupby(zip(work, states, strict=True), _shared):
             alike = list(run)
             rows = [_new_row(one, state) for one, state in alike]
             shared = {**_shared_values(alike[0][0], lease, now), "action": action}
-            ids += self._insert_new(connection, self._sql.INSERT_WORK, rows, shared)
+            ids += self._insert_new(connection, self._sql.insert_work, rows, shared)
         return list(zip(ids, states, strict=True))
 
     def record(self, connection: SqlConnection, results: Sequence[RecordedRun]) -> None:
@@ -117,7 +116,7 @@ class WorkRows:
     def with_bodies(self, connection: SqlConnection, seqs: Sequence[int]) -> set[int]:
         """Return those deliveries that are stored with their bodies."""
         values = {"seqs": self._dialect.array(sorted(set(seqs)))}
-        return {seq for (seq,) in connection.execute(self._sql.WITH_BODIES, values)}
+        return {seq for (seq,) in connection.execute(self._sql.with_bodies, values)}
 
     def _initial_states(self, connection: SqlConnection, work: Sequence[NewWork]) -> list[WorkState]:
         """Return the state in which each item begins."""
@@ -140,7 +139,7 @@ class WorkRows:
             return set()
         self._locks.handlers(connection, {handler for handler, _ in lanes})
         values = {"lanes": self._dialect.rows(sorted(lanes))}
-        return set(connection.execute(self._sql.LANE_HEADS, values).fetchall())
+        return set(connection.execute(self._sql.lane_heads, values).fetchall())
 
 
 def _new_row(one: NewWork, state: WorkState) -> NewRow:

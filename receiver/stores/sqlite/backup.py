@@ -15,8 +15,15 @@ from receiver.stores.sql.columns_of_bodies import PLAIN, decoded
 from receiver.stores.sqlite.bodies import body_files, files_of, opened_files
 from receiver.stores.sqlite.database import DAMAGED_STORE, file_at, file_uri, same_file, translated
 from receiver.stores.sqlite.files import require_store, unfinished
-from receiver.stores.sqlite.statements.log import HAS_BODY_FILES, RENUMBER, SOME_PLACES, TAKE_IN
-from receiver.stores.sqlite.statements.upkeep import CONTENTS, END_LEASES, HAS_WORKERS, NEWER, NO_WORKERS
+from receiver.stores.sqlite.statements import (
+    CONTENTS,
+    END_LEASES,
+    NEWER,
+    NO_WORKERS,
+    RENUMBER,
+    SOME_PLACES,
+    TAKE_IN,
+)
 from receiver.stores.sqlite.system_files import OPENED, require_no_companion, sync_file, sync_folder
 from receiver.stores.sqlite.write_ahead_log import index_path, log_facts, log_path, real_path
 
@@ -58,7 +65,7 @@ def newer_deliveries(path: Path, moment: datetime | None) -> int:
 
 
 def back_up(source: Path, target: Path, *, overwrite: bool, advance: Callable[[int], None]) -> Contents:
-    """Copy the store as it is at this moment; `advance` is told how many pages more are copied.
+    """Copy the store as it is at this moment; `advance` is called with the number of pages just copied.
 
     A store with an older schema is not migrated, and the copy has that schema too. The file appears under its name
     when it is complete and SQLite has found no fault in it. The write-ahead log grows until then, as it must keep
@@ -83,7 +90,7 @@ def restore(
 
     What was there is kept as `aside`, unless that is None. The copy keeps its schema, which may be an older one. It
     shows no workers, and the next one runs again at once what ran while the backup was made.
-    Raises StoreError if somebody has the target open.
+    Raises StoreError if a process has the target open.
     """
     target = real_path(target)
     require_store(source)
@@ -102,7 +109,7 @@ def restore(
 def require_free(target: Path, *, overwrite: bool, source: Path) -> None:
     """Raise an error if the target must not be written.
 
-    It is there, is the source, belongs to the source or another database, or somebody has it open.
+    It is there, is the source, belongs to the source or another database, or a process has it open.
     """
     require_no_companion(target)
     if any(same_file(one, file_at(source)) for one in _files(target)):
@@ -181,12 +188,10 @@ def _copy(source: Path, mode: str, copy: Path, target: Path, advance: Callable[[
 
 
 def _take_in(copy: sqlite3.Connection, body_of: Callable[[bytes], bytes | str]) -> None:
-    """Put those bodies into the copy that lie in files beside the source.
+    """Put the bodies from files beside the source into the copy.
 
     From then on the copy is a database of its own, which takes no files of the source for its own.
     """
-    if copy.execute(HAS_BODY_FILES).fetchone() is None:
-        return  # an older schema
     while found := copy.execute(SOME_PLACES, (_BODIES,)).fetchall():
         copy.execute("BEGIN")
         for seq, key, place in found:
@@ -194,7 +199,7 @@ def _take_in(copy: sqlite3.Connection, body_of: Callable[[bytes], bytes | str]) 
         copy.execute("COMMIT")
         time.sleep(_PAUSE)
     copy.execute(RENUMBER)
-    # When it is closed, SQLite would tell nobody that the disk is full, and leave changes in a log.
+    # When it is closed, SQLite would not report that the disk is full, and leave changes in a log.
     copy.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
@@ -212,8 +217,6 @@ def _checked(copy: Path, source: Path, *, if_damaged: str) -> Contents:
 def _end_workers(copy: Path) -> None:
     """Forget the workers that ran while the backup was made, and end their leases: none runs on the copy."""
     with closing(sqlite3.connect(copy, isolation_level=None)) as writer:
-        if writer.execute(HAS_WORKERS).fetchone() is None:
-            return  # an older schema
         writer.execute("PRAGMA synchronous = OFF")  # the whole file is synced below
         writer.execute("BEGIN")
         for statement in (NO_WORKERS, END_LEASES):
@@ -258,7 +261,7 @@ def _put_in_place(copy: Path, target: Path, *, overwrite: bool, aside: Path | No
 
 
 def _own_bodies(target: Path) -> Sequence[Path]:
-    """Return the files of bodies of the database that is there; none if it cannot tell which are its own."""
+    """Return the files of bodies of the database that is there; none if it is unknown which are its own."""
     with suppress(sqlite3.Error), _reading(target, _mode(target)) as connection:
         return files_of(connection, target)
     return ()

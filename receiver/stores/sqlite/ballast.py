@@ -18,7 +18,7 @@ LEAST_ROOM = 4 * BYTES
 
 
 class Ballast:
-    """The ballast of a database. What happens to it is logged, or told in a sentence where there is a `tell`."""
+    """The ballast of a database. What happens to it is logged, or given to `tell` as a sentence."""
 
     def __init__(self, database: Path) -> None:
         real = database.resolve()
@@ -59,7 +59,7 @@ class Ballast:
         try:
             if self._is_whole() or (free := self._free()) >= LEAST_ROOM:
                 return ()
-        except OSError:  # what keeps the store itself from working is told elsewhere
+        except OSError:  # what keeps the store itself from working is reported elsewhere
             return ()
         return (f"without {self._path.name} nothing can be pruned on a full disk: {self._too_little(free)}",)
 

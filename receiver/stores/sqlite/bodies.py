@@ -17,7 +17,7 @@ from pathlib import Path
 from receiver.errors import StoreError
 from receiver.stores.sql.columns_of_bodies import MIN_BYTES
 from receiver.stores.sql.connection import number
-from receiver.stores.sqlite.statements import log as statements
+from receiver.stores.sqlite import statements
 from receiver.stores.sqlite.system_files import sync, sync_file, sync_folder
 from receiver.stores.sqlite.write_ahead_log import log_path
 
@@ -47,12 +47,12 @@ def body_at(database: Path, place: bytes) -> bytes | str:
 
 
 def is_long(body: bytes) -> bool:
-    """Tell whether a body belongs into a file."""
+    """Return whether a body belongs into a file."""
     return MIN_BYTES <= len(body) <= _LONGEST
 
 
 def body_files(database: Path) -> Sequence[Path]:
-    """Return the files of bodies that lie beside a database, also those of another one that had this name.
+    """Return the files of bodies beside a database, also those of another one that had this name.
 
     There are none in a folder that this user cannot list.
     """
@@ -95,9 +95,7 @@ def _opened(path: Path) -> int:
 
 
 def missing_files(connection: sqlite3.Connection, database: Path) -> Sequence[Path]:
-    """Return the files that are not there although bodies lie in them."""
-    if connection.execute(statements.HAS_BODY_FILES).fetchone() is None:
-        return ()  # an older schema
+    """Return the files that are missing although bodies are in them."""
     resolved = database.resolve()
     paths = [path_of(resolved, name) for (name,) in connection.execute(statements.NAMES)]
     return [path for path in paths if not path.exists()]
@@ -110,7 +108,7 @@ def files_of(connection: sqlite3.Connection, database: Path) -> Sequence[Path]:
 
 
 def is_of(path: Path, store: int) -> bool:
-    """Tell whether a file belongs to the database with this number."""
+    """Return whether a file belongs to the database with this number."""
     ours, _ = _NAME.unpack(name_of(path))
     return bool(ours == store)
 
@@ -130,7 +128,7 @@ def _prefix(database: Path) -> str:
 
 
 def place_of(name: bytes, offset: int, length: int) -> bytes:
-    """Return the place of so many bytes of a file. All places behind it in the file are greater."""
+    """Return the place of so many bytes of a file. All later places in the file are greater."""
     return name + _RANGE.pack(offset, length)
 
 
@@ -149,7 +147,6 @@ def _unreadable(path: Path, reason: str | None) -> str:
     return f"{path}: {reason}; put the file back, or import the delivery from an export"
 
 
-# FOLDED: Writes long bodies into files beside the database.
 MAX_FILE_BYTES = 32 * 1024 * 1024
 """A file that has reached this gets no more bodies: the room that moved bodies leave is free when the file goes."""
 
@@ -163,7 +160,7 @@ def body_writer(database: Path) -> "BodyWriter | None":
 class BodyWriter:
     """Writes bodies within transactions, into one file after the other. Other processes have files of their own.
 
-    Behind a transaction follows `keep`, or `give_up` after an error.
+    After a transaction, call `keep`, or `give_up` if it failed.
     """
 
     def __init__(self, database: Path) -> None:
@@ -171,7 +168,7 @@ class BodyWriter:
         self._file: _OpenFile | None = None
 
     def write(self, connection: sqlite3.Connection, bodies: Sequence[bytes]) -> Sequence[bytes]:
-        """Write bodies, sync them, and return their places. While the transaction is open, nobody removes the file.
+        """Write bodies, sync them, and return their places. While the transaction is open, the file is not removed.
 
         Raises StoreError if they cannot be written.
         """
@@ -192,7 +189,7 @@ class BodyWriter:
         if self._file.written != self._file.end:
             self._file.end = self._file.written
             return
-        with suppress(OSError):  # the next long body tells
+        with suppress(OSError):  # the next long body shows it
             if not self._file.is_in_place():
                 self.close()  # an open file keeps its room on the disk
 
@@ -252,7 +249,7 @@ class _OpenFile:
             raise
 
     def is_in_place(self) -> bool:
-        """Tell whether the file still has its name: nobody finds what is written otherwise."""
+        """Return whether the file still has its name: what is written cannot be found otherwise."""
         try:
             return os.path.samestat(self._path.stat(), os.fstat(self._descriptor))
         except FileNotFoundError:
@@ -277,7 +274,7 @@ class _OpenFile:
         return place_of(self._name, self.end, 0)
 
     def cut(self) -> None:
-        """Give back the room behind the end, and the file if nothing is in front of it."""
+        """Give back the room after the end, and the file if nothing is before it."""
         if self.end:
             os.ftruncate(self._descriptor, self.end)
         else:
@@ -289,15 +286,14 @@ class _OpenFile:
 
 
 def _share_like(database: os.stat_result, descriptor: int) -> None:
-    """Let those use a file who may use the database, as far as the system allows: SQLite does so with its log."""
+    """Let those who may use the database use a file, where the system allows it: SQLite does so with its log."""
     os.fchmod(descriptor, database.st_mode & 0o666)
     with suppress(OSError):
         os.fchown(descriptor, database.st_uid, database.st_gid)
 
 
-# FOLDED: Removes files of bodies that hold none any more.
 UNUSED_SECONDS = 60.0
-"""How long nothing has to be in a file before it is removed: somebody may still read what was in it before."""
+"""How long nothing has to be in a file before it is removed: a process may still read what was in it before."""
 
 
 class UnusedFiles:
@@ -314,7 +310,7 @@ class UnusedFiles:
     def remove_one(self, connection: sqlite3.Connection, files: Sequence[Path], *, at_once: bool = False) -> int:
         """Remove one of these files, and return its size; 0 if none can go. A transaction has to be open.
 
-        With the write lock nobody begins to use it meanwhile. `at_once` is for a disk that has little room: a
+        Under the write lock no process begins to use it meanwhile. `at_once` is for a disk that has little room: a
         reader who fails can read again.
         """
         store = number(connection, statements.STORE, {})
@@ -327,7 +323,7 @@ class UnusedFiles:
         self._unused_since = {one: self._unused_since.get(one, now) for one in unused}
         for (path, size), since in self._unused_since.items():
             if at_once or now - since >= UNUSED_SECONDS:
-                with suppress(OSError):  # of somebody else, who may also have removed it
+                with suppress(OSError):  # of another user, who may also have removed it
                     return self._remove(path, size)
         return 0
 

@@ -1,7 +1,7 @@
 """Move the write-ahead log into the database, off the ack path (SQLite manual, Write-Ahead Logging).
 
 SQLite would do that inside the commit that passes 1,000 pages, and the acks of that commit would wait for it. Here
-a connection of its own does it in the background, while commits go on.
+a connection of its own does it in the background, beside further commits.
 """
 
 import asyncio
@@ -18,9 +18,8 @@ from receiver.runtime.log_lines import event_log
 from receiver.stores.sqlite.database import Database, file_at
 from receiver.stores.sqlite.locks import LockFile
 
-# FOLDED: Which process moves the write-ahead log in the background.
 _BYTE = 2**56
-"""Behind the bytes of the workers."""
+"""Above the bytes of the workers."""
 
 
 class CheckpointTurn:
@@ -47,7 +46,7 @@ class CheckpointTurn:
                 self._locks.close()
 
     def is_mine(self) -> bool:
-        """Tell whether to move the log now. It is better to do so twice than never, where locks do not work."""
+        """Return whether to move the log now. It is better to do so twice than never, where locks do not work."""
         if not LockFile.works:
             return True
         try:
@@ -78,7 +77,7 @@ class Checkpointer:
     """Moves the log in the background, for all the writers that one process has of a store.
 
     It runs while at least one writer uses it, on a connection of its own that `connect` makes. `log` is the file
-    of the log. `turn` tells whether this process shall move it.
+    of the log. `turn` knows whether this process shall move it.
     """
 
     def __init__(

@@ -18,20 +18,17 @@ from receiver.stores.sql.connection import SqlDatabase, number
 from receiver.stores.sql.controls import SqlControls
 from receiver.stores.sql.copying import set_mark
 from receiver.stores.sql.dialect import insert
+from receiver.stores.sql.statements import log as shared
 from receiver.stores.sql.statements.deliveries import LAST_DELIVERY
-from receiver.stores.sql.statements.job_rows import COUNT_NEXT
-from receiver.stores.sqlite import reports
+from receiver.stores.sql.statements.log import COUNT_NEXT, FREE_REQUEST
+from receiver.stores.sqlite import reports, statements
+from receiver.stores.sqlite import statements as log_statements
 from receiver.stores.sqlite.database import Database, data_version
 from receiver.stores.sqlite.delivery_keys import DeliveryKeys
 from receiver.stores.sqlite.dialect import DIALECT, WRITES
 from receiver.stores.sqlite.log import JobRows, insert_deliveries, same_body
-from receiver.stores.sqlite.statements import log
-from receiver.stores.sqlite.statements import log as log_statements
-from receiver.stores.sqlite.statements import upkeep as statements
-from receiver.stores.sqlite.statements.log import TAKE_IN
-from receiver.stores.sqlite.statements.work import FREE_REQUEST
+from receiver.stores.sqlite.statements import TAKE_IN
 
-# FOLDED: Import deliveries into a SQLite store.
 IMPORT_MAX_ITEMS = 500
 IMPORT_MAX_BYTES = 1024 * 1024
 """Deliveries in one transaction and bytes of their bodies. 100 deliveries take 7 % more time for each."""
@@ -55,7 +52,7 @@ def import_deliveries(
 ) -> list[AppendOutcome]:
     """Store the new ones of these deliveries, inside a transaction of the caller."""
     if any(one.origin is Origin.BACKFILL for one in deliveries):
-        connection.execute(log_statements.MARK_BACKFILLED)
+        connection.execute(shared.MARK_BACKFILLED)
     stored = keys.find(connection, (one.delivery.key for one in deliveries))
     new: dict[DeliveryKey, tuple[int, Imported]] = {}
     again: list[bool] = []
@@ -86,7 +83,7 @@ def _known(connection: sqlite3.Connection, seq: int, delivery: Delivery) -> Appe
     _, body, _ = connection.execute(log_statements.KEPT, (seq,)).fetchone()
     if body is None:
         insert(connection, log_statements.insert_bodies, [_body(seq, delivery)])
-        connection.execute(log_statements.RESTORED, (seq,))
+        connection.execute(shared.RESTORED, (seq,))
         reports.restore(connection, seq, delivery.body)
     return AppendOutcome.DUPLICATE
 
@@ -185,7 +182,6 @@ class SqliteControls(SqlControls):
         return result
 
 
-# FOLDED: A SQLite store as a side of a copy.
 class SqliteCopySide:
     """A CopySide."""
 
@@ -196,7 +192,7 @@ class SqliteCopySide:
         self.database = database
 
     def continue_behind(self, connection: Any, table: str, last: int) -> None:
-        """Let the numbers of new rows begin behind this one."""
+        """Let the numbers of new rows begin after this one."""
         connection.execute(statements.ADD_SEQUENCE, {"table": table})
         connection.execute(statements.CONTINUE_BEHIND, {"table": table, "last": last})
 
@@ -205,8 +201,8 @@ class SqliteCopySide:
         last = number(connection, LAST_DELIVERY, {})
         for statement in (statements.NO_KEYS, statements.ADD_KEYS, statements.NO_JOBS, statements.NO_MINUTES):
             connection.execute(statement)
-        for statement in (log_statements.ADD_NEXT, COUNT_NEXT):
+        for statement in (log_statements.JOB_ROWS.add_next, COUNT_NEXT):
             connection.execute(statement, {"after": 0, "through": last})
         for name in ("keyed", "summed"):
             set_mark(connection, name, last)
-        connection.execute(log.NOTE_MOVING, {"moving": 0, "place": 0, "part": 0})
+        connection.execute(log_statements.NOTE_MOVING, {"moving": 0, "place": 0, "part": 0})

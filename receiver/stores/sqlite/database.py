@@ -45,7 +45,7 @@ _HOPELESS = {sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT}
 class Database:
     """A connection with its own thread, which runs a whole transaction there in one hop.
 
-    It is open inside `async with`. `after_commit` is called in the thread behind each transaction. `make_room` is
+    It is open inside `async with`. `after_commit` is called in the thread after each transaction. `make_room` is
     called when the disk is full; if it returns True, the same work is tried once more.
     """
 
@@ -141,7 +141,7 @@ class Database:
 
 
 def _is_full(error: sqlite3.Error) -> bool:
-    """Tell whether the disk is full. SQLite has another code for it where it makes the index of the log."""
+    """Return whether the disk is full. SQLite has another code for it where it makes the index of the log."""
     return getattr(error, "sqlite_errorcode", 0) in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE)
 
 
@@ -199,7 +199,7 @@ def _begin(connection: sqlite3.Connection, patience: timedelta) -> None:
 
 
 def is_busy(error: sqlite3.OperationalError) -> bool:
-    """Tell whether another connection has a lock that is needed."""
+    """Return whether another connection has a lock that is needed."""
     return error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
 
 
@@ -238,6 +238,6 @@ def file_at(path: Path) -> os.stat_result | None:
 
 
 def same_file(path: Path, opened_as: os.stat_result | None) -> bool:
-    """Tell whether the path still leads to the file that was opened."""
+    """Return whether the path still leads to the file that was opened."""
     now = file_at(path)
     return now is not None and opened_as is not None and os.path.samestat(now, opened_as)

@@ -1,4 +1,4 @@
-"""Which deliveries are stored, by their keys: an index that follows behind, and the newest keys in memory.
+"""Which deliveries are stored, by their keys: an index that follows later, and the newest keys in memory.
 
 Keys are random, so each belongs to a page of the index where hardly another new one does. If each was put there
 at once, a delivery would write a page of 8 KiB for its 18 bytes. So new keys gather in memory, sorted into buckets,
@@ -15,14 +15,13 @@ from itertools import islice
 
 from receiver.core.types import DeliveryKey
 from receiver.stores.sql.connection import NoNumber
-from receiver.stores.sql.dialect import insert_by_powers
-from receiver.stores.sqlite.statements import log as statements
+from receiver.stores.sqlite import statements
 
 _GATHERED = 65_536
 """Keys that gather before they are moved. Two thirds as many come in meanwhile: about 12 MB of memory for UUIDs."""
 _MOST_GATHERED = 131_072
 _GIVEN_FOR_ONE = 64
-"""Where very many deliveries came, one key gathers for so many: then as many as before share a page."""
+"""On a large store, one key gathers for every 64 stored, so that as many keys as before share an index page."""
 _MOVED_AT_ONCE = 256
 """As many as a bucket has when enough have gathered. Two keys are moved for each new one."""
 _MAX_MOVED = 1_024
@@ -53,14 +52,14 @@ def index_key(key: str) -> _Indexed:
 
 
 def _indexed(packed: _Packed) -> _Indexed:
-    """Both ends, as some ids have the time in front, and some a counter behind."""
+    """Return both ends: some ids begin with the time, and some end with a counter."""
     if isinstance(packed, str):
         return packed
     return packed[:4] + packed[-4 if len(packed) == 16 else -5 :]
 
 
 def is_hash(key: str) -> bool:
-    """Tell whether a key is the SHA-256 of its body: no other body has it."""
+    """Return whether a key is the SHA-256 of its body: no other body has it."""
     return _SHA256(key) is not None
 
 
@@ -85,7 +84,7 @@ def _bound(prefix: str, filler: str) -> bytes | None:
 
 def add_functions(connection: sqlite3.Connection) -> None:
     """Let the statements of a connection call the functions of this module."""
-    for function in (packed_key, index_key, index_floor, index_ceiling):
+    for function in (index_key, index_floor, index_ceiling):
         connection.create_function(function.__name__, 1, function, deterministic=True)
 
 
@@ -108,7 +107,7 @@ class DeliveryKeys:
         self._moving: int | None = None
         self._place = self._part = 0
         self._owed = 0  # keys to be moved
-        self._removed = 0  # no delivery behind this seq was ever pruned
+        self._removed = 0  # no delivery above this seq was ever pruned
         self._packed: dict[DeliveryKey, _Packed] = {}  # of the keys that were looked for last
         # What the transaction did, until it is committed.
         self._added: list[tuple[_Packed, int]] = []
@@ -215,7 +214,7 @@ class DeliveryKeys:
                 place, part = place + 1, 0
         # To ask for each delivery whether it is still there takes as long as all the rest.
         move = statements.move if self._removed <= self._keyed else statements.move_unremoved
-        insert_by_powers(connection, move, [(_indexed(packed), seq) for packed, seq in rows])
+        statements.insert_by_powers(connection, move, [(_indexed(packed), seq) for packed, seq in rows])
         self._moved, self._next_place, self._next_part = [packed for packed, _ in rows], place, part
         connection.execute(statements.NOTE_MOVING, {"moving": moving, "place": place, "part": part})
         if place > _TEXTS:

@@ -1,19 +1,19 @@
-"""The file of a SQLite store: finding, creating and migrating it."""
+"""The file of a SQLite store: finding, creating and migrating it. A new one has another name until it is whole."""
 
 import fcntl
 import os
 import re
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from datetime import timedelta
-from importlib import resources
 from pathlib import Path
 
 from receiver.core.types import Schema
 from receiver.errors import ConfigurationError, StoreError, StoreRefused
 from receiver.runtime.log_lines import event_log
 from receiver.stores.sql.connection import NoNumber, number
+from receiver.stores.sql.migrations import migrations_of, require_released
 from receiver.stores.sqlite.database import (
     LOCK_PATIENCE,
     NOT_A_DATABASE,
@@ -22,11 +22,9 @@ from receiver.stores.sqlite.database import (
     transaction,
     translated,
 )
-from receiver.stores.sqlite.delivery_keys import add_functions
 from receiver.stores.sqlite.system_files import OPENED, require_no_companion, sync_file
 from receiver.stores.sqlite.write_ahead_log import index_path, log_facts, log_path
 
-# FOLDED: A database that is being made, under a name of its own until it is whole.
 _MARK = re.compile(r"\..+-unfinished-[0-9a-f]{16}", re.DOTALL).fullmatch
 
 
@@ -48,14 +46,14 @@ def unfinished(target: Path) -> Iterator[Path]:
 
 
 def _marked(target: Path) -> tuple[Path, int]:
-    """Make a file whose lock tells that this process makes a database, and return it.
+    """Make a file whose lock shows that this process makes a database, and return it.
 
     The lock ends with the process. It is not on the database itself, where it could be in the way of SQLite's.
     """
     while True:
         mark = target.with_name(f".{target.name}-unfinished-{os.urandom(8).hex()}")
         descriptor = os.open(mark, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
-        with suppress(OSError):  # without such locks nobody removes the file either
+        with suppress(OSError):  # without such locks no process removes the file either
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         if mark.exists():
             return mark, descriptor
@@ -83,7 +81,7 @@ def _remove_if_abandoned(mark: Path) -> None:
 
 def _remove(mark: Path) -> None:
     path = _database(mark)
-    # The mark goes last: without it nobody would find the others.
+    # The mark goes last: without it the others would not be found.
     for leftover in (log_path(path), index_path(path), path.with_name(f"{path.name}-journal"), path, mark):
         with suppress(OSError):
             leftover.unlink()
@@ -110,7 +108,7 @@ def database_path(url: str) -> Path:
 
 
 def exists(path: Path) -> bool:
-    """Tell whether there is a file. Raises StoreRefused if there is none and it cannot be created in its folder."""
+    """Return whether there is a file. Raises StoreRefused if there is none and none can be made in its folder."""
     try:
         if path.exists():
             return True
@@ -131,12 +129,13 @@ def exists(path: Path) -> bool:
 def prepare(path: Path, *, create: bool, patience: timedelta = LOCK_PATIENCE) -> None:
     """Make the file ready for this version.
 
-    With `create` a missing file is created, and one with an older schema migrated unless somebody has it open
+    With `create` a missing file is created, and one with an older schema migrated unless a process has it open
     for longer than `patience`. Without it such a file is refused. In all other cases nothing is changed.
     """
     if sqlite3.sqlite_version_info < _OLDEST_SQLITE:
         raise ConfigurationError(f"SQLite {sqlite3.sqlite_version} is too old; this program needs 3.35 or later")
     migrations = _migrations()
+    newest = max(migrations)
     with translated(path):
         require_no_companion(path)
         if not exists(path):
@@ -147,10 +146,10 @@ def prepare(path: Path, *, create: bool, patience: timedelta = LOCK_PATIENCE) ->
         if create:
             remove_abandoned(path.absolute().parent)
         _require_own_log(path)
-        version = _checked_version(path, newest=len(migrations))
-        if version < len(migrations):
+        version = _checked_version(path, newest=newest)
+        if version < newest:
             if not create:
-                raise _too_old(path, version, len(migrations))
+                raise _too_old(path, version, newest)
             _migrate(path, migrations, patience)
 
 
@@ -164,7 +163,7 @@ def require_store(path: Path) -> int:
         if not exists(path):
             raise StoreError(f"there is no database at {path}; `receiver serve` creates it")
         _require_own_log(path)
-        version = _checked_version(path, newest=len(_migrations()))
+        version = _checked_version(path, newest=max(_migrations()))
         if version == 0:
             raise StoreRefused(f"{path} is empty")
         return version
@@ -172,7 +171,7 @@ def require_store(path: Path) -> int:
 
 def schema(path: Path) -> Schema:
     """Return the versions of the schema that the file has and that this program needs. Nothing is changed."""
-    return Schema(require_store(path), len(_migrations()))
+    return Schema(require_store(path), max(_migrations()))
 
 
 def _too_old(path: Path, version: int, newest: int) -> StoreRefused:
@@ -187,7 +186,7 @@ def _too_old(path: Path, version: int, newest: int) -> StoreRefused:
 def _require_own_log(path: Path) -> None:
     """Raise StoreRefused if the log beside the database is certainly of another one, or of another state of it.
 
-    That is so where somebody put a copy of the database in its place and left the log. While somebody has the
+    That happens when a copy of the database was put in its place and the log was left. While a process has the
     database open, the log is in use and was checked before.
     """
     log = log_path(path)
@@ -204,7 +203,7 @@ def _require_own_log(path: Path) -> None:
     )
 
 
-def _create(path: Path, migrations: list[str]) -> None:
+def _create(path: Path, migrations: Mapping[int, str]) -> None:
     """Create the whole file or nothing. Only its owner can read it, as bodies can be confidential.
 
     It is made under another name, synced, and then linked to its own. So no other process sees an unfinished
@@ -240,6 +239,7 @@ def _checked_version(path: Path, *, newest: int) -> int:
             f"{path} was written by a newer version of this program (schema {version}, this one knows {newest}); "
             "install that version again. Nothing was changed"
         )
+    require_released(version, str(path))
     return version
 
 
@@ -269,25 +269,22 @@ def _header(path: Path) -> bytes:
         raise StoreRefused(f"cannot read the database {path}: {exc.strerror}") from exc
 
 
-def _migrations() -> list[str]:
-    folder = resources.files("receiver.stores.sqlite") / "migrations"
-    names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".sql"))
-    return [(folder / name).read_text(encoding="utf-8") for name in names]
+def _migrations() -> Mapping[int, str]:
+    return migrations_of("receiver.stores.sqlite")
 
 
 def _migrate(
-    path: Path, migrations: list[str], patience: timedelta = LOCK_PATIENCE, *, synced: bool = True
+    path: Path, migrations: Mapping[int, str], patience: timedelta = LOCK_PATIENCE, *, synced: bool = True
 ) -> None:
-    """Apply the missing migrations, each in a transaction of its own, while nobody else has the file open.
+    """Apply the missing migrations, each in a transaction of its own, while no other process has the file open.
 
     A program of the older version that has it open would fail with each statement afterwards. In the exclusive
     mode SQLite gives the lock only if there is no other connection, of any version, and lets none open until the
     end (SQLite manual, Write-Ahead Logging, "Use of WAL Without Shared-Memory"). Without `synced` the caller syncs
-    the file, which nobody else knows yet.
+    the file, which no other process knows yet.
     """
     timeout = patience.total_seconds()
     with OPENED.one(path), closing(sqlite3.connect(path, isolation_level=None, timeout=timeout)) as connection:
-        add_functions(connection)
         if not synced:
             connection.execute("PRAGMA synchronous = OFF")
         connection.execute("PRAGMA locking_mode = EXCLUSIVE")
@@ -302,18 +299,19 @@ def _migrate(
                 raise
             raise StoreError(
                 f"{path} has an older schema, and another process has it open: stop every server, worker and "
-                f"command that uses it, then this version migrates it to schema {len(migrations)}. "
+                f"command that uses it, then this version migrates it to schema {max(migrations)}. "
                 "Nothing was changed"
             ) from exc
         connection.execute("PRAGMA journal_mode = WAL")
-        for version in range(before + 1, len(migrations) + 1):
+        missing = {version: script for version, script in migrations.items() if version > before}
+        for version, script in missing.items():
             with transaction(connection, patience):
-                for statement in _statements(migrations[version - 1]):
+                for statement in _statements(script):
                     connection.execute(statement)
                 connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
                 connection.execute(f"PRAGMA user_version = {version}")
-    if 0 < before < len(migrations):
-        log.info("store_migrated", extra={"from": before, "to": len(migrations)})
+    if before and missing:
+        log.info("store_migrated", extra={"from": before, "to": max(missing)})
 
 
 def _statements(script: str) -> Iterator[str]:
@@ -326,7 +324,6 @@ def _statements(script: str) -> Iterator[str]:
             statement = ""
 
 
-# FOLDED: The numbers that every store keeps in its table `marks`.
 _ARE_ALL_THERE = """
 SELECT count(*) = 8 FROM marks
 WHERE name IN ('indexed', 'keyed', 'keys_moving', 'keys_part', 'keys_place', 'routed', 'store', 'summed')

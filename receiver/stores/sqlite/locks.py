@@ -1,4 +1,4 @@
-"""Locks on single bytes of a file (fcntl(2), advisory record locking)."""
+"""Locks on single bytes of a file (fcntl(2), advisory record locking), and the workers that live, by theirs."""
 
 import fcntl
 import os
@@ -40,7 +40,7 @@ class LockFile:
     The kernel removes a lock when its process ends, however it ends. The locks belong to this object and not to the
     process (fcntl(2), Open file description locks): they work between two stores of one process too. A forked child
     does not keep them. Only Linux surely has such locks; elsewhere `works` is False, and nothing may be called.
-    If somebody deletes the file, the next call makes a new one, without the locks that were taken before. One that
+    If the file is deleted, the next call makes a new one, without the locks that were taken before. One that
     only `asks` makes no file and takes no lock. Methods raise StoreError.
     """
 
@@ -57,7 +57,7 @@ class LockFile:
         _LOCK_FILES.add(self)
 
     def take(self, byte: int) -> bool:
-        """Take a lock, or keep it; tell whether it is there. This never waits."""
+        """Take a lock, or keep it; return whether it is held now. This never waits."""
         return self._set(byte, fcntl.F_WRLCK)
 
     def release(self, byte: int) -> None:
@@ -65,7 +65,7 @@ class LockFile:
         self._set(byte, fcntl.F_UNLCK)
 
     def is_taken(self, byte: int) -> bool:
-        """Tell whether another one has a lock."""
+        """Return whether another one has a lock."""
         if sys.platform != "linux":
             raise NotImplementedError
         try:
@@ -131,16 +131,15 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_close_in_child)
 
 
-# FOLDED: Which workers live: each has a lock, and loses it when its process ends.
 UNSURE = timedelta(seconds=5)
-"""Time for workers to take their locks again after somebody has deleted the file. They look once a second."""
+"""Time for workers to take their locks again after the file was deleted. They look once a second."""
 
 
 class LivingWorkers:
     """The locks of workers, each on a byte of its own.
 
     A process id would say less: it is used again, and other containers have other ids. Where locks do not work, no
-    worker is certainly dead. With `asks` nobody can be enlisted.
+    worker is certainly dead. With `asks` none can be enlisted.
     """
 
     def __init__(self, database: Path, *, asks: bool = False) -> None:
@@ -163,7 +162,7 @@ class LivingWorkers:
         return self._locks.identity() if LockFile.works else None
 
     def is_dead(self, worker: WorkerId) -> bool:
-        """Tell whether nobody has the lock of a worker that was enlisted."""
+        """Return whether the lock of a worker that was enlisted is free."""
         return LockFile.works and not self._locks.is_taken(_byte(worker))
 
     def close(self) -> None:
@@ -177,7 +176,7 @@ def _byte(worker: WorkerId) -> int:
 
 
 def is_fresh(since: int | None, now: int) -> bool:
-    """Tell whether workers may still have to take their locks in a file that is used since then, in microseconds.
+    """Return whether workers may still have to take their locks in a file that is used since then, in microseconds.
 
     None is for the first file of a store. The clock begins anew with the machine.
     """

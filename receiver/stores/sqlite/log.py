@@ -13,20 +13,15 @@ from receiver.errors import StoreError, StoreRefused
 from receiver.stores.grouped_log import GroupedLog
 from receiver.stores.sql.columns_of_bodies import BESIDE, PLAIN, decoded, headers_text
 from receiver.stores.sql.connection import number
-from receiver.stores.sql.dialect import insert_by_powers
+from receiver.stores.sql.statements import log as shared
 from receiver.stores.sql.statements.columns import SUMMED
-from receiver.stores.sql.statements.job_rows import COUNT_NEXT
+from receiver.stores.sqlite import statements
 from receiver.stores.sqlite.bodies import BodyWriter, is_long
 from receiver.stores.sqlite.database import Database, file_at, same_file, translated
 from receiver.stores.sqlite.delivery_keys import DeliveryKeys, is_hash
-from receiver.stores.sqlite.statements import log as statements
-from receiver.stores.sqlite.statements.log import TAKE_IN
+from receiver.stores.sqlite.statements import TAKE_IN
 from receiver.stores.sqlite.write_ahead_log import log_path
 
-# FOLDED: One row for each job, so that listings find jobs without their deliveries, and one for each minute of
-# arrivals. // The transactions that store deliveries keep the rows, some hundred deliveries at a time: the rows of
-# a job with many pages then change once for many of them. What lies behind the mark `summed` is read from the
-# deliveries.
 BEHIND = 256
 """Deliveries that gather before the rows of their jobs change."""
 _MOST = 1_024
@@ -34,7 +29,12 @@ _MOST = 1_024
 
 
 class JobRows:
-    """Keeps the rows inside the transactions of one connection that store deliveries."""
+    """Keeps one row for each job, so that listings need not read deliveries, and one for each minute of arrivals.
+
+    The transactions of one connection that store deliveries keep them, some hundred deliveries at a time: the row
+    of a job with many pages then changes once for many of them. What comes after the mark `summed` is read from the
+    deliveries.
+    """
 
     def __init__(self) -> None:
         self._summed = 0  # too high after an error, so that the rows follow a little later
@@ -47,7 +47,11 @@ class JobRows:
         if last_seq - self._summed < BEHIND:
             return
         bounds = {"after": self._summed, "through": min(last_seq, self._summed + _MOST)}
-        for statement in (statements.REMOVE_OF_NEXT, statements.ADD_NEXT, statements.ADVANCE_SUMMED):
+        for statement in (
+            statements.JOB_ROWS.remove_of_next,
+            statements.JOB_ROWS.add_next,
+            statements.ADVANCE_SUMMED,
+        ):
             connection.execute(statement, bounds)
         _count_arrivals(connection, bounds)
         self._summed = bounds["through"]
@@ -58,7 +62,7 @@ def _count_arrivals(connection: sqlite3.Connection, bounds: dict[str, int]) -> N
     if count and first == last:
         connection.execute(statements.ADD_TO_MINUTE, (first, count))
     else:
-        connection.execute(COUNT_NEXT, bounds)
+        connection.execute(shared.COUNT_NEXT, bounds)
 
 
 MAX_ITEMS = 512
@@ -123,7 +127,7 @@ class SqliteLog(GroupedLog):
                 if isinstance(item, Quarantined):
                     _quarantine(connection, item)
                 elif isinstance(item, Probe):
-                    connection.execute(statements.PROBE, (to_micros(item.now),))
+                    connection.execute(shared.PROBE, (to_micros(item.now),))
             if size := max((item.size for item in batch if isinstance(item, Probe)), default=0):
                 connection.execute(statements.END_PROBE)  # of a process that was killed before it did so
                 connection.execute(statements.PROBE_SIZE, ((size + 1) // 2,))
@@ -138,7 +142,7 @@ class SqliteLog(GroupedLog):
     def _require_files(self) -> None:
         """Raise StoreError if the database or its log is not the file that SQLite writes to.
 
-        More writes would succeed, in a file that nobody can find any more. A transaction has to be open: with it
+        More writes would succeed, in a file that cannot be found any more. A transaction has to be open: with it
         SQLite has opened the log, and then keeps that file for as long as there is a connection.
         """
         if self._log_opened_as is None:
@@ -174,8 +178,8 @@ def insert_deliveries(
         fields = (seq, one.key, one.type, one.job_id, one.webhook_id, one.success)
         rows.append((*fields, to_micros(one.received_at), len(one.body)))
         new_ones.append(one)
-    insert_by_powers(connection, statements.insert_deliveries, rows)
-    insert_by_powers(
+    statements.insert_by_powers(connection, statements.insert_deliveries, rows)
+    statements.insert_by_powers(
         connection, statements.insert_bodies, _body_rows(connection, keys.last_seq + 1, new_ones, beside)
     )
     keys.add(connection, new.items())
@@ -199,7 +203,7 @@ def _body_rows(
 
 
 def same_body(connection: sqlite3.Connection, seq: int, delivery: Delivery) -> bool | None:
-    """Tell whether the stored delivery with this seq has this body; None if the stored one cannot be read now.
+    """Return whether the stored delivery with this seq has this body; None if the stored one cannot be read now.
 
     If its body was pruned, compare the sizes only.
     """
@@ -228,6 +232,6 @@ def _count_again(connection: sqlite3.Connection, seq: int, delivery: Delivery) -
 def _quarantine(connection: sqlite3.Connection, item: Quarantined) -> None:
     headers = headers_text(item.headers)
     connection.execute(
-        statements.QUARANTINE,
+        shared.QUARANTINE,
         (to_micros(item.received_at), item.reason, item.detail, item.key, headers, item.body),
     )

@@ -12,15 +12,13 @@ from receiver.stores.sql.columns_of_bodies import BESIDE, DEFLATED, MIN_BYTES, P
 from receiver.stores.sql.connection import number
 from receiver.stores.sql.maintenance import MAX_BYTES, SCAN_LIMIT, SqlMaintenance
 from receiver.stores.sql.statements.columns import ROUTED
+from receiver.stores.sqlite import statements
 from receiver.stores.sqlite.bodies import UnusedFiles, body_files
 from receiver.stores.sqlite.database import Database
 from receiver.stores.sqlite.dialect import READS, WRITES
 from receiver.stores.sqlite.reports import restore
-from receiver.stores.sqlite.statements import upkeep as statements
 
 _UNUSED_PAGES = "PRAGMA freelist_count"
-_INCREMENTAL = 2
-"""What PRAGMA auto_vacuum says of files that can shrink in steps; those of earlier versions cannot."""
 
 
 class SqliteMaintenance(SqlMaintenance):
@@ -32,7 +30,7 @@ class SqliteMaintenance(SqlMaintenance):
         self._unused = unused
 
     async def compress(self, *, limit: int) -> Step:
-        """Write bodies smaller, and those into the database that lie in files beside it.
+        """Write bodies smaller, and move those into the database that are in files beside it.
 
         That takes room at first. Where the disk has little, everything stays where it is.
         """
@@ -73,7 +71,7 @@ class SqliteMaintenance(SqlMaintenance):
                 if removed:
                     return removed
             before = number(connection, _UNUSED_PAGES, {})
-            if before == 0 or number(connection, "PRAGMA auto_vacuum", {}) != _INCREMENTAL:
+            if before == 0:
                 return 0
             page_size = number(connection, "PRAGMA page_size", {})
             with self.database.transaction(connection):

@@ -11,9 +11,8 @@ from receiver.core.types import WorkerId
 from receiver.stores.sql.copying import set_mark
 from receiver.stores.sql.queue import SqlQueue
 from receiver.stores.sqlite.database import Database, data_version
-from receiver.stores.sqlite.dialect import WRITES
+from receiver.stores.sqlite.dialect import LEASE_HOLDERS, LOCKS_FILE, WRITES
 from receiver.stores.sqlite.locks import UNSURE, LivingWorkers, is_fresh
-from receiver.stores.sqlite.statements.work import LEASE_HOLDERS, LOCKS_FILE
 
 _POLL_SECONDS = 0.02
 
@@ -42,7 +41,7 @@ class SqliteQueue(SqlQueue):
 
     async def expire_dead(self, worker: WorkerId, *, steady: datetime) -> Sequence[WorkerId]:
         """End the leases of all workers that are certainly dead."""
-        self._living.enlist(worker)  # again, in case somebody has deleted the file of locks
+        self._living.enlist(worker)  # again, in case the file of locks was deleted
         if self._living.times_lost != self._times_lost:
             self._times_lost, self._lost_at = self._living.times_lost, steady
         if self._lost_at is not None and steady - self._lost_at < UNSURE:
@@ -56,10 +55,10 @@ class SqliteQueue(SqlQueue):
         return dead
 
     async def _has_new_file(self, steady: datetime) -> bool:
-        """Tell whether other workers may still have to take their locks in a new file.
+        """Return whether other workers may still have to take their locks in a new file.
 
         A worker that has just started never saw the old one; what it finds beside the store may be the new file. So
-        the store knows which file its workers use. The first file of a store is no new one: nobody delays a
+        the store knows which file its workers use. The first file of a store is no new one: it does not delay a
         takeover for it.
         """
         file, now = self._living.file_identity(), to_micros(steady)

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from receiver.core.activity import WorkerReport
 from receiver.core.batches import BatchSize
-from receiver.core.clock import SystemClock, from_micros, to_micros
-from receiver.core.subjects import SearchReach, Texts, texts_of
+from receiver.core.clock import SystemClock, to_micros
+from receiver.core.subjects import Texts, texts_of
 from receiver.core.types import WorkerId
 from receiver.core.work import StoreFacts
 from receiver.errors import StoreError
@@ -21,16 +21,14 @@ from receiver.stores.sql.listings import SCAN_LIMIT
 from receiver.stores.sql.reports import SqlReports
 from receiver.stores.sql.rows import stored_texts
 from receiver.stores.sql.statements.columns import INDEXED_TO
+from receiver.stores.sqlite import dialect, statements
 from receiver.stores.sqlite.bodies import body_files
 from receiver.stores.sqlite.database import Database, data_version, file_at, same_file
 from receiver.stores.sqlite.dialect import READS, require_module
 from receiver.stores.sqlite.locks import LivingWorkers, is_fresh
-from receiver.stores.sqlite.statements import upkeep as statements
-from receiver.stores.sqlite.statements import work
 from receiver.stores.sqlite.write_ahead_log import log_path
 
 
-# FOLDED: Fill the index of words, which is SQLite's own full text search (FTS5).
 class SqliteSearch:
     """A SearchIndex. Its commits are not synced: the mark for its progress is in the same database."""
 
@@ -43,7 +41,7 @@ class SqliteSearch:
         def write(connection: sqlite3.Connection) -> None:
             require_module(connection)
             with self.database.transaction(connection):
-                connection.execute(statements.CREATE)
+                connection.execute(statements.CREATE_WORDS)
                 connection.execute(statements.FORGET)
 
         await self.database.call(write)
@@ -64,20 +62,12 @@ class SqliteSearch:
         return await self.database.call(write)
 
 
-def reach(connection: sqlite3.Connection) -> SearchReach | None:
-    """Return how far the index reaches, None without one."""
-    if not connection.execute(statements.EXISTS).fetchone()[0]:
-        return None
-    behind, through = connection.execute(statements.BEHIND).fetchone()
-    return SearchReach(behind, None if through is None else from_micros(through))
-
-
 def restore(connection: sqlite3.Connection, seq: int, body: bytes) -> None:
     """Index a delivery whose body was restored, inside a transaction of the caller. Do nothing without an index.
 
     A delivery that the index has not reached yet is indexed too: the index may be at this place just now.
     """
-    if connection.execute(statements.EXISTS).fetchone()[0]:
+    if connection.execute(statements.HAS_WORDS).fetchone()[0]:
         connection.execute(statements.INSERT_WORDS, (_as_json([(seq, texts_of(body))]),))
 
 
@@ -114,10 +104,6 @@ class SqliteReports(SqlReports):
         self._opened_as = path.stat()
         self._seen: int | None = None
 
-    async def search_reach(self) -> SearchReach | None:
-        """Return how far the index of words reaches, None without one."""
-        return await self.database.call(reach)
-
     async def facts(self) -> StoreFacts:
         """Return how large the file, its log and the files of bodies are."""
         files = map(file_at, (self._path, log_path(self._path), *body_files(self._path)))
@@ -138,12 +124,12 @@ class SqliteReports(SqlReports):
         """Return those that are certainly dead."""
         try:
             file = self._living.file_identity()
-            known, since = connection.execute(work.LOCKS_FILE).fetchone()
+            known, since = connection.execute(dialect.LOCKS_FILE).fetchone()
             # In another file than the workers have noted, and at first in a new one, locks may be missing.
             if file is None or file != known or is_fresh(since, to_micros(SystemClock().steady())):
                 return ()
             return [one for one in workers if self._living.is_dead(one)]
-        except StoreError:  # the file is not there, or belongs to somebody else: nothing is certain
+        except StoreError:  # the file is not there, or belongs to another user: nothing is certain
             return ()
 
     async def changed(self) -> None:

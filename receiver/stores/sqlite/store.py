@@ -16,10 +16,32 @@ from receiver.stores.sqlite.bodies import UnusedFiles, body_writer, missing_file
 from receiver.stores.sqlite.checkpoints import MAX_LOG_BYTES, Checkpointer, CheckpointTurn
 from receiver.stores.sqlite.database import LOCK_PATIENCE, Database
 from receiver.stores.sqlite.files import database_path, exists, prepare, require_marks, schema
-from receiver.stores.sqlite.health import health_notes
 from receiver.stores.sqlite.locks import LivingWorkers
 from receiver.stores.sqlite.log import SqliteLog
 from receiver.stores.sqlite.write_ahead_log import log_path
+
+_WAL_RESET_FIXED = (3, 51, 3)
+_WAL_RESET_FIXED_IN_BRANCHES = ((3, 50, 7), (3, 44, 6))
+
+
+def health_notes(version: tuple[int, ...]) -> Sequence[str]:
+    """Return what could harm a store with this version of SQLite, each with what to do."""
+    if not _has_wal_reset_bug(version):
+        return ()
+    return (
+        f"SQLite {'.'.join(map(str, version))} has a bug that can, very rarely, damage the database; "
+        "use a Python with SQLite 3.51.3 or later: https://sqlite.org/wal.html#walresetbug",
+    )
+
+
+def _has_wal_reset_bug(version: tuple[int, ...]) -> bool:
+    """Return whether two processes can damage a database in WAL mode, as the web process and a worker are two.
+
+    SQLite manual, Write-Ahead Logging, "The WAL-Reset Bug"; distributions may have fixed an older version.
+    """
+    fixed = any(branch <= version < (*branch[:2], 1000) for branch in _WAL_RESET_FIXED_IN_BRANCHES)
+    return version < _WAL_RESET_FIXED and not fixed
+
 
 if TYPE_CHECKING:  # each face but the log is loaded when it is opened: a process that writes needs no other
     from receiver.core.ports.queue import WorkQueue
@@ -36,9 +58,9 @@ PRAGMA busy_timeout = 0; PRAGMA wal_autocheckpoint = 0; PRAGMA journal_size_limi
 PRAGMA temp_store = MEMORY;
 PRAGMA checkpoint_fullfsync = ON;
 """
-# A damaged database shall show when it is opened, as far as a few pages tell.
+# Damage shall show when the database is opened, if a few pages show it.
 _READABLE = "".join(
-    f"SELECT * FROM {table} LIMIT 1;"  # noqa: S608 - put together from constants
+    f"SELECT * FROM {table} LIMIT 1;"
     for table in ("sqlite_schema", "deliveries", "bodies", "quarantine", "marks", "work_items", "attempts")
 )
 _SYNCED = "PRAGMA synchronous = FULL; PRAGMA fullfsync = ON;"
@@ -60,7 +82,7 @@ class SqliteStore:
         )
 
     def exists(self) -> bool:
-        """Tell whether the file is there."""
+        """Return whether the file is there."""
         return exists(self._path)
 
     def schema(self) -> Schema:
@@ -73,7 +95,7 @@ class SqliteStore:
         return [*notes, *self._ballast.notes(), *await self._missing_files()] if self.exists() else notes
 
     async def _missing_files(self) -> Sequence[str]:
-        with suppress(StoreError, StoreRefused):  # what keeps the store itself from working is told elsewhere
+        with suppress(StoreError, StoreRefused):  # what keeps the store itself from working is reported elsewhere
             async with Database(self._path, setup=_ANY + _READS, read_only=True) as database:
                 missing = await database.call(lambda connection: missing_files(connection, self._path))
             return [f"bodies of events are in {path}, which is not there: put it back" for path in missing]

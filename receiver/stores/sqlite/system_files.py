@@ -1,4 +1,4 @@
-"""Who has a database open: this process, or another one."""
+"""Files as the system sees them: who has a database open, what belongs to it by its name, and what is synced."""
 
 import fcntl
 import os
@@ -50,7 +50,7 @@ class OpenedFiles:
 
     @contextmanager
     def none_opens(self, path: Path) -> Iterator[bool]:
-        """Tell whether nobody has the database open, and let no connection of this process open meanwhile."""
+        """Return whether no process has the database open, and let none of this process open it meanwhile."""
         with self._lock:
             yield self._counts[_name(path)] == 0 and not _open_elsewhere(path)
 
@@ -64,7 +64,7 @@ def _name(path: Path) -> str:
 
 
 def _open_elsewhere(path: Path) -> bool:
-    """Tell whether another process has the database open. This process must not have it open."""
+    """Return whether another process has the database open. This process must not have it open."""
     try:
         with index_path(path).open("rb") as index:
             return is_locked(index.fileno(), _LOCK_BYTE)
@@ -74,12 +74,11 @@ def _open_elsewhere(path: Path) -> bool:
         return True
 
 
-# FOLDED: The files that lie beside a database and belong to it, by their names.
 _COMPANION = re.compile(
     r"(?P<database>.+)-(wal|shm|journal|locks|ballast|bodies-[0-9a-f]{16})", re.DOTALL
 ).fullmatch
-"""The first three are of SQLite (SQLite manual, Temporary Files Used By SQLite), the others of `file_locks.py`,
-`ballast.py` and `body_files.py`."""
+"""The first three are of SQLite (SQLite manual, Temporary Files Used By SQLite), the others of `locks.py`,
+`ballast.py` and `bodies.py`."""
 _DATABASE = b"SQLite format 3\0"
 """How a database begins (SQLite file format, section 1.3.1)."""
 
@@ -113,11 +112,10 @@ def _begins_as_database(path: Path) -> bool:
             return False
         with path.open("rb") as file:
             return file.read(len(_DATABASE)) == _DATABASE
-    except OSError:  # whoever writes it tells what is wrong
+    except OSError:  # whoever writes it reports what is wrong
         return False
 
 
-# FOLDED: Files and folders that survive a power cut.
 _FULL = getattr(fcntl, "F_FULLFSYNC", None)
 """macOS writes through the cache of the drive only on this request (fsync(2) of macOS)."""
 

@@ -1,4 +1,4 @@
-"""The write-ahead log as a file: where it lies, and whether it can belong to its database."""
+"""The write-ahead log as a file: where it is, and whether it can belong to its database."""
 
 import os
 import sys
@@ -39,7 +39,7 @@ def real_path(path: Path) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class LogFacts:
-    """What a log tells about the database that it belongs to.
+    """What a log says about the database that it belongs to.
 
     `first` and `last` are the lowest and the highest change counter that it holds, None if it does not change the
     first page.
@@ -50,7 +50,7 @@ class LogFacts:
     last: int | None = None
 
     def fits(self, header: bytes) -> bool:
-        """Tell whether a database with this header, of 100 bytes, can be the one of the log.
+        """Return whether a database with this header, of 100 bytes, can be the one of the log.
 
         SQLite itself does not ask: it takes any log with the right name. A commit of the first page increases the
         change counter by one, or leaves it where the same connection made the commit before. So the counter in the
@@ -72,7 +72,7 @@ def log_facts(path: Path) -> LogFacts | None:
     try:
         with path.open("rb") as file:
             return _facts(file)
-    except OSError:  # there is none, or SQLite's own attempt to read it tells what is wrong
+    except OSError:  # there is none, or SQLite's own attempt to read it reports what is wrong
         return None
 
 

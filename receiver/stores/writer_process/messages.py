@@ -1,4 +1,4 @@
-"""What a web process and its writer tell each other: frames of MessagePack over a pair of sockets.
+"""What a web process and its writer say to each other: frames of MessagePack over a pair of sockets.
 
 The writer begins with `Opened`, or with `WriterFailed` if it cannot open the store. Then it answers each
 `LogBatch`, in order, by `Written` or `WriterFailed`.
@@ -125,8 +125,8 @@ class FrameSocket:
 class Frames:
     """Writes frames to a socket, and hands the message of each that comes to `take`; for an event loop.
 
-    A frame is written at once, as far as the other process has room for it, and not at the end of the loop's turn.
-    `end` is called once: when the other process has closed the socket or has ended, or when this is closed.
+    A frame is written at once, as much of it as the other process has room for, and not at the end of the loop's
+    turn. `end` is called once: when the other process has closed the socket or has ended, or when this is closed.
     """
 
     def __init__(self, connection: socket.socket, take: Callable[[Message], None], end: Callable[[], None]) -> None:

@@ -29,7 +29,7 @@ _PAUSE_SECONDS = 1.0
 class WriterProcess:
     """Runs `command`, to which the number of its socket is added, and starts it again when it ends by itself.
 
-    `exists` tells whether the database is still there. A second process must not make a new one.
+    `exists` returns whether the database is still there. A second process must not make a new one.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class WriterProcess:
             except _EndedEarly as exc:
                 if exc.code not in (-signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP):
                     how = end_of(exc.code)
-                    raise StoreError(f"the process that writes could not open the store: {how}") from None
+                    raise StoreError(f"the writer process could not open the store: {how}") from None
                 # A platform signals all processes, and this one did not ignore it yet: the web process decides.
             except BaseException:
                 await channel.close()
@@ -201,7 +201,9 @@ class _Channel:
         self._ended.set()
         for answer, _ in self._owed:
             if not answer.done():
-                answer.set_exception(_Died("the process that writes died; nobody knows what it has kept"))
+                answer.set_exception(
+                    _Died("the writer process died; deliveries in flight may or may not be stored")
+                )
         self._owed.clear()
 
 
@@ -222,7 +224,6 @@ def _receipts(items: Sequence[LogItem], answer: Message) -> list[Receipt | None]
     return results_of(items, answer)
 
 
-# FOLDED: The log of a web process whose writes another process makes.
 _AT_ONCE = 2
 """While the writer syncs one batch, the next one is on its way to it already."""
 PART = 32
@@ -243,7 +244,7 @@ async def open_writer_process(
 
     It is the one that was `started` for this, by the same command, or a new one.
     Raises what opening the store raises. A process that dies is started again; a batch that it had fails with
-    StoreError, as nobody knows whether it was kept. One that hangs is killed at the end.
+    StoreError, as it may or may not be stored. One that hangs is killed at the end.
     """
     command = writer_command(store, log_level=log_level, json_logs=json_logs)
     writer = WriterProcess(command, open_store(store).exists, started)

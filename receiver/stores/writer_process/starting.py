@@ -33,7 +33,7 @@ class StartedWriter:
 
 
 def can_use_writer_process() -> bool:
-    """Tell whether another process would run beside this one, and can be given a socket."""
+    """Return whether another process would run beside this one, and can be given a socket."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return cores > 1 and sys.platform != "win32"
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from receiver.stores.postgres.address import parse_address
+from receiver.stores.postgres.connection import parse_address
 from receiver.stores.postgres.schema import prepare
 from tests.stores.moves import WATCH_POSTGRES
 from tests.stores.outside import PostgresTables

@@ -4,7 +4,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from receiver.errors import ConfigurationError
-from receiver.stores.postgres.address import parse_address
+from receiver.stores.postgres.connection import parse_address
 
 USER = "postgresql://user:pass@"
 

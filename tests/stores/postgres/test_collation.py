@@ -14,7 +14,7 @@ from receiver.core.types import HandlerName
 from receiver.errors import UnknownDelivery, UnknownJob
 from receiver.stores.copying import open_copy
 from receiver.stores.memory import MemoryStore
-from receiver.stores.postgres.address import parse_address
+from receiver.stores.postgres.connection import parse_address
 from receiver.stores.postgres.schema import prepare
 from receiver.stores.postgres.store import PostgresStore
 from receiver.stores.sql.copying import StoreCopy

@@ -14,7 +14,7 @@ from receiver.stores.postgres.database import PostgresDatabase
 from receiver.stores.postgres.dialect import WRITES, writes
 from receiver.stores.postgres.queue import PostgresQueue
 from receiver.stores.postgres.store import PostgresStore
-from receiver.stores.sql.dialect import NoLocks
+from receiver.stores.sql.dialect import Locks
 from receiver.stores.sql.writes import Writes
 from tests.doubles import NOON, appended, delivery, soon
 from tests.stores.conftest import open_all
@@ -37,7 +37,7 @@ from tests.stores.opened import (
 from tests.stores.outside import PostgresTables
 from tests.stores.postgres.gate import Gate
 
-UNLOCKED = writes(NoLocks())
+UNLOCKED = writes(Locks())
 
 
 @asynccontextmanager

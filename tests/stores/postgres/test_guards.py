@@ -4,11 +4,11 @@ Of locks around limits and lanes, and of the order of numbers, `test_concurrency
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from copy import copy
 from dataclasses import replace
 from datetime import datetime
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,18 +21,7 @@ from receiver.core.work import NewWork
 from receiver.errors import StoreError, UnknownRequest
 from receiver.stores.postgres import controls as postgres_controls
 from receiver.stores.postgres.controls import PostgresControls, PostgresMaintenance
-from receiver.stores.postgres.dialect import (
-    DIALECT,
-    READS,
-    WRITES,
-    PostgresLocks,
-    insert,
-    insert_delivery,
-    insert_new_work,
-    insert_with_ids,
-)
-from receiver.stores.postgres.statements import upkeep
-from receiver.stores.postgres.statements import work as work_statements
+from receiver.stores.postgres.dialect import READS, WRITES, PostgresLocks, writes
 from receiver.stores.postgres.store import PostgresStore
 from receiver.stores.sql.controls import SqlControls
 from receiver.stores.sql.maintenance import SqlMaintenance
@@ -44,36 +33,15 @@ from tests.stores.postgres.gate import Gate
 from tests.stores.postgres.test_concurrency import UNLOCKED
 from tests.stores.postgres.test_concurrency import workers as workers_of
 
-STATEMENTS: Mapping[str, Any] = {
-    "moments": work_statements,
-    "routing": work_statements,
-    "claims": work_statements,
-    "leases": work_statements,
-    "settling": work_statements,
-    "holds": work_statements,
-    "once_keys": work_statements,
-    "controls": work_statements,
-    "pruning": upkeep,
-    "workers": work_statements,
-}
-
 
 def without(guard: str, *names: str) -> Writes:
     """Return all that writes, with a guard taken out of the statements of these names."""
-    weak: dict[str, Any] = {}
-    for part, module in STATEMENTS.items():
-        changed = {name: vars(module)[name].replace(guard, "") for name in names if name in vars(module)}
-        assert all(text != vars(module)[name] for name, text in changed.items()), f"{names} have no {guard}"
-        weak[part] = SimpleNamespace(**{**vars(module), **changed})
-    return Writes(
-        DIALECT,
-        insert=insert,
-        insert_with_ids=insert_with_ids,
-        insert_new=insert_new_work,
-        insert_delivery=insert_delivery,
-        locks=PostgresLocks(),
-        **weak,
-    )
+    weak = copy(WRITES.sql)
+    for name in names:
+        text = getattr(weak, name)
+        assert guard in text, f"{name} has no {guard}"
+        setattr(weak, name, text.replace(guard, ""))
+    return writes(PostgresLocks(), weak)
 
 
 @pytest.fixture
@@ -107,7 +75,7 @@ async def test_the_mark_lets_one_worker_route_a_batch(gate: Gate) -> None:
 
 async def test_without_the_place_of_the_mark_both_route_it(gate: Gate) -> None:
     """So the test above can fail."""
-    assert await routed_by_two(gate, without("AND value = :after", "ADVANCE_ROUTED")) == 2
+    assert await routed_by_two(gate, without("AND value = :after", "advance_routed")) == 2
 
 
 LOST = """
@@ -144,9 +112,9 @@ async def test_a_batch_that_a_failover_has_lost_is_not_routed(gate: Gate) -> Non
 
 async def test_without_a_look_at_the_server_another_delivery_would_be_handled_as_the_lost_one(gate: Gate) -> None:
     """So the test above can fail."""
-    statement = work_statements.ADVANCE_ROUTED
+    statement = WRITES.sql.advance_routed
     guard = statement[statement.index("AND CAST(extract") :]
-    assert await routed_after_a_loss(gate, without(guard, "ADVANCE_ROUTED")) == ["lost"]
+    assert await routed_after_a_loss(gate, without(guard, "advance_routed")) == ["lost"]
 
 
 # --- once keys. By these, workers also take turns in asking the service about a job (backfill).
@@ -175,7 +143,7 @@ async def test_of_two_that_ask_at_a_time_one_is_the_first(postgres_url: str, exp
 @pytest.mark.parametrize("expired", [False, True])
 async def test_without_a_look_at_the_end_both_are_the_first(postgres_url: str, expired: bool) -> None:
     """So the test above can fail."""
-    weak = without("WHERE k.expires_at <= excluded.asked_at", "ONCE")
+    weak = without("WHERE k.expires_at <= excluded.asked_at", "once")
     assert await answers_of_two(postgres_url, weak, expired=expired) == [True, True]
 
 
@@ -206,7 +174,7 @@ async def test_a_lease_at_its_end_is_taken_back_by_one_worker(gate: Gate) -> Non
 async def test_without_the_lock_the_second_worker_fails(gate: Gate) -> None:
     """It records the same loss, which the table refuses, and claims nothing else either."""
     with pytest.raises(StoreError, match="duplicate key"):
-        await take_back_twice(gate, without("FOR UPDATE SKIP LOCKED", "TAKE_LEASES_ENDED"))
+        await take_back_twice(gate, without("FOR UPDATE SKIP LOCKED", "take_leases_ended"))
 
 
 @asynccontextmanager
@@ -228,7 +196,7 @@ async def test_a_worker_that_comes_back_ends_no_attempt_of_another(gate: Gate) -
 
 async def test_without_the_number_of_the_attempt_its_whole_batch_fails(gate: Gate) -> None:
     """So the test above can fail."""
-    async with late_worker(gate, without("AND worker = :worker AND attempts = :number", "FINISH")) as (
+    async with late_worker(gate, without("AND worker = :worker AND attempts = :number", "finish")) as (
         _,
         late,
         work_id,
@@ -237,7 +205,7 @@ async def test_without_the_number_of_the_attempt_its_whole_batch_fails(gate: Gat
             await late.settle([ended(work_id)])
 
 
-LEASES = ("MARK_STARTED", "CLEAR_STARTED", "RENEW", "RELEASE_LEASES")
+LEASES = ("mark_started", "clear_started", "renew", "release_leases")
 
 
 async def state_after_giving_back(gate: Gate, by: Writes) -> str:

@@ -14,7 +14,7 @@ from receiver.core.types import HandlerSwitch, Origin
 from receiver.core.work import NewWork
 from receiver.errors import StoreError
 from receiver.stores.postgres.connection import Translation
-from receiver.stores.postgres.statements.log import LOCK_HANDLERS
+from receiver.stores.postgres.statements import LOCK_HANDLERS
 from receiver.stores.postgres.store import PostgresStore
 from tests.doubles import NOON, delivery, soon, turns
 from tests.stores.conftest import open_all

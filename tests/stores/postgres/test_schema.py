@@ -7,12 +7,14 @@ from datetime import timedelta
 import pytest
 
 from receiver.core.deliveries import DeliveryFilter
+from receiver.core.types import AppendOutcome, Schema
 from receiver.errors import StoreError, StoreRefused
-from receiver.stores.postgres.address import parse_address
-from receiver.stores.postgres.connection import Translation
+from receiver.stores.postgres import schema
+from receiver.stores.postgres.connection import Translation, parse_address
 from receiver.stores.postgres.schema import newest, prepare
 from receiver.stores.postgres.store import PostgresStore
-from tests.doubles import NOON, appended, delivery, soon
+from receiver.stores.sql.migrations import migrations_of
+from tests.doubles import NOON, appended, delivery, event_of, soon
 from tests.stores.outside import PostgresTables
 from tests.stores.postgres.gate import Gate
 from tests.stores.postgres.test_faults import end_sessions
@@ -27,7 +29,7 @@ async def test_processes_that_start_at_the_same_time_make_the_tables_once(postgr
         await soon(asyncio.gather(*[appended(log, delivery(str(number))) for number, log in enumerate(logs)]))
 
     tables = PostgresTables(postgres_url)
-    assert tables.select("SELECT version FROM schema_version ORDER BY 1") == [(n + 1,) for n in range(newest())]
+    assert tables.select("SELECT version FROM schema_version ORDER BY 1") == [(newest(),)]
     assert tables.select("SELECT count(*) FROM deliveries") == [(6,)]
 
 
@@ -72,6 +74,44 @@ async def test_tables_of_a_newer_version_are_refused_and_left_unchanged(postgres
         with pytest.raises(StoreRefused, match="made by a newer version"):
             async with opening():
                 pass
+
+
+async def test_tables_of_an_older_version_are_migrated_by_servers_and_workers(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log says so once, and whoever only reads refuses them before. The second schema is made up."""
+    tables, second = PostgresTables(postgres_url), newest() + 1
+    async with PostgresStore(postgres_url).log() as log:
+        await soon(appended(log, delivery("before")))
+    script = "CREATE TABLE {schema}.seconds (at bigint); INSERT INTO {schema}.seconds SELECT 1;"
+    with monkeypatch.context() as patched:
+        patched.setattr(schema, "migrations_of", lambda package: {**migrations_of(package), second: script})
+        store = PostgresStore(postgres_url)
+        assert await asyncio.to_thread(store.schema) == Schema(second - 1, second)
+        with pytest.raises(StoreRefused, match=rf"has schema {second - 1}, .* needs {second}: start"):
+            async with store.reports():
+                pass
+        with caplog.at_level("INFO"):
+            async with store.log() as log, store.queue():
+                assert (await soon(appended(log, delivery("before")))).outcome is AppendOutcome.DUPLICATE
+    told = [vars(one) for one in caplog.records if event_of(one) == "schema_migrated"]
+    assert [(one["before"], one["after"]) for one in told] == [(second - 1, second)]
+    assert tables.select("SELECT at FROM seconds") == [(1,)]
+
+
+async def test_tables_from_before_the_first_release_are_refused_and_left_unchanged(postgres_url: str) -> None:
+    """The message says how to move."""
+    tables = PostgresTables(postgres_url)
+    async with PostgresStore(postgres_url).log():
+        tables.run("UPDATE schema_version SET version = 6")
+    store = PostgresStore(postgres_url)
+    for opening in (store.log, store.queue, store.reports, store.controls):
+        with pytest.raises(StoreRefused, match=r"has schema 6, from before .*export FILE.*import FILE"):
+            async with opening():
+                pass
+    with pytest.raises(StoreRefused, match="Nothing was changed"):
+        await asyncio.to_thread(store.schema)
+    assert tables.select("SELECT version FROM schema_version") == [(6,)]
 
 
 async def test_a_process_that_runs_goes_on_when_another_one_has_migrated(postgres_url: str) -> None:

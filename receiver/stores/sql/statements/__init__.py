@@ -1,1 +1,1 @@
-"""The SQL that reads, written once for every database with the help of its dialect."""
+"""The SQL that databases share, written once with the help of their dialects."""

@@ -5,7 +5,7 @@ from collections.abc import Collection
 from receiver.core.types import WorkState
 
 ROUTED = "SELECT value FROM marks WHERE name = 'routed'"
-"""The seq up to which deliveries are routed. What lies above it is new."""
+"""The seq up to which deliveries are routed. Those above it are new."""
 
 SUMMED = "SELECT value FROM marks WHERE name = 'summed'"
 """The seq up to which deliveries are in the rows of their jobs."""
@@ -26,7 +26,7 @@ def stored(body: str) -> str:
 
 
 STORED = stored("b.body")
-"""The same where all bodies lie in the database."""
+"""The same where all bodies are in the database."""
 
 
 def in_states(states: Collection[WorkState], column: str = "state") -> str:

@@ -21,10 +21,11 @@ from receiver.stores.sql.statements.deliveries import (
     NEW_SEQS,
     STATE,
     DeliveryStatements,
+    JobStatements,
     of_states,
     open_seqs,
 )
-from receiver.stores.sql.statements.work import LAST_WORK, QuarantineStatements, WorkStatements
+from receiver.stores.sql.statements.work import LAST_WORK, HealthStatements, QuarantineStatements, WorkStatements
 
 _Condition = tuple[str, str, object]
 """A condition, and the name and value of its only placeholder."""
@@ -288,3 +289,16 @@ def _indexed_states(wanted: WorkFilter) -> Sequence[WorkState] | None:
 def _joined(conditions: list[_Condition]) -> tuple[str, Values]:
     sql = " ".join(condition for condition, _, _ in conditions)
     return sql, {name: value for _, name, value in conditions}
+
+
+class Reads:
+    """Made once for each kind of database."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self.dialect = dialect
+        self.filters = Filters(dialect)
+        self.deliveries = DeliveryStatements(dialect)
+        self.jobs = JobStatements(dialect)
+        self.work = WorkStatements()
+        self.health = HealthStatements(dialect)
+        self.quarantine = QuarantineStatements()

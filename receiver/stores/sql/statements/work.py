@@ -88,6 +88,7 @@ class HealthStatements:
 
     workers = "SELECT name, machine, pid, version, started_at, seen_at, limits FROM workers ORDER BY name"
     paces = "SELECT name, paced_until FROM handlers WHERE paced_until > 0"
+    schedules = "SELECT handler, schedule, next_at FROM schedules"
     leased = "SELECT worker, handler, count(*) FROM work_items WHERE state = 'running' GROUP BY worker, handler"
     activity = _ACTIVITY.format(conditions="")
     activity_of = _ACTIVITY.format(conditions="AND handler = :handler")
@@ -113,7 +114,7 @@ class HealthStatements:
             SELECT handler, state, count(*) FROM ({of_states(dialect, "handler, state", sorted(INDEXED))}) AS items
             GROUP BY handler, state
         """
-        # A scheduled run and a replay make work of deliveries that nobody has routed.
+        # A scheduled run and a replay make work of deliveries that are not routed.
         open_deliveries = (
             f"SELECT DISTINCT delivery_seq FROM ({open_seqs(dialect)}) AS items WHERE delivery_seq <= ({ROUTED})"
         )
@@ -130,7 +131,6 @@ class QuarantineStatements:
     request = "SELECT received_at, reason, detail, key, headers, body FROM quarantine WHERE id = :id"
 
 
-# FOLDED: The SQL of what people did.
 BEGIN_ACTION = """
 INSERT INTO actions (actor, verb, about, choice, planned, began_at, seen_at)
 VALUES (:actor, :verb, :about, :choice, :planned, :now, :now) RETURNING id
@@ -156,7 +156,6 @@ ANY_OLD_ACTION = f"SELECT count(*) FROM (SELECT 1 FROM actions WHERE {_OLD} LIMI
 FORGET_ACTIONS = f"DELETE FROM actions WHERE id IN (SELECT id FROM actions WHERE {_OLD} ORDER BY id LIMIT :limit)"
 
 
-# FOLDED: The SQL that counts what a mass action would touch. Its gaps take columns and sources of rows.
 KINDS = "SELECT DISTINCT {kinds} FROM {source} LIMIT {most}"
 
 SUMS = "SELECT count(*), {sums} FROM {source}"

@@ -1,14 +1,28 @@
-"""The SQL that keeps one row for each job and for each minute of arrivals, up to the mark `summed`."""
+"""The SQL of storing deliveries that both kinds of databases share, with the rows that are kept for jobs.
+
+A process that writes loads this, and none of the SQL of work.
+"""
 
 from collections.abc import Callable
 
 from receiver.stores.sql.statements.columns import SUMMED
 
+QUARANTINE = "INSERT INTO quarantine (received_at, reason, detail, key, headers, body) VALUES (?, ?, ?, ?, ?, ?)"
+
+FREE_REQUEST = "DELETE FROM quarantine WHERE id = :id"
+
+RESTORED = "UPDATE deliveries SET pruned_at = NULL WHERE seq = ?"
+
+MARK_BACKFILLED = "INSERT INTO marks (name, value) VALUES ('backfilled', 1) ON CONFLICT (name) DO NOTHING"
+
+PROBE = """
+INSERT INTO marks (name, value) VALUES ('probe', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value
+"""
+
 _JOBS_OF_NEXT = """
 SELECT job_id, max(seq) AS last_seq FROM deliveries
 WHERE seq > :after AND seq <= :through AND job_id IS NOT NULL GROUP BY job_id
 """
-
 
 COUNT_NEXT = """
 INSERT INTO arrival_minutes (minute, count)
@@ -20,10 +34,10 @@ ON CONFLICT (minute) DO UPDATE SET count = arrival_minutes.count + excluded.coun
 
 
 class JobRowStatements:
-    """The statements in one dialect, which a store runs inside its transactions.
+    """The statements that keep one row for each job, up to the mark `summed`, inside the transactions of a store.
 
-    Two follow the deliveries behind `:after` up to `:through`, as `COUNT_NEXT` does. The two for `:seqs` come
-    before those deliveries are removed, which say what their jobs are.
+    Two follow the deliveries after `:after` up to `:through`, as `COUNT_NEXT` does. The two for `:seqs` come before
+    those deliveries are removed, which say what their jobs are.
     """
 
     def __init__(self, *, ends_job: str, among_seqs: Callable[[str], str]) -> None:

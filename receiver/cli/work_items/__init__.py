@@ -1,1 +1,0 @@
-"""`receiver work-items`: look at work items and act on them."""
