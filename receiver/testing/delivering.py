@@ -11,7 +11,7 @@ from typing import Any, TypedDict, Unpack
 from receiver.core.clock import SystemClock
 from receiver.core.deliveries import Delivery, StoredDelivery
 from receiver.core.envelope import mask_headers, read_envelope
-from receiver.core.rules import decide, state_after
+from receiver.core.rules import after_attempt
 from receiver.core.types import HandlerName, Headers, Origin, Trigger
 from receiver.events import Event, ScheduledRun
 from receiver.replay.local import LocalRun, LocalRunner
@@ -166,7 +166,7 @@ def _answering(asked: Collection[str]) -> AskOnce:
 
 def _run(ran: LocalRun) -> HandlerRun:
     attempt, delivery = ran.attempt, ran.stored.delivery
-    decision = decide(
+    state, _ = after_attempt(
         ran.result,
         attempt=attempt.number,
         schedule=ran.handler.schedule,
@@ -177,7 +177,7 @@ def _run(ran: LocalRun) -> HandlerRun:
         handler=ran.handler.name,
         type=delivery.type,
         id=delivery.key,
-        state=state_after(decision),
+        state=state,
         attempts=attempt.number,
         error=attempt.error,
         traceback=ran.traceback,

@@ -10,7 +10,7 @@ from typing import NamedTuple, TypedDict
 from receiver.core.claims import FollowerClaim, LaterWork, Settlement, WorkItem
 from receiver.core.clock import Clock, time_limit
 from receiver.core.ports.queue import ClaimQueue
-from receiver.core.rules import Died, RetryAt, decide, state_after
+from receiver.core.rules import Died, after_attempt
 from receiver.core.types import AttemptOutcome, DeliveryKey, HandlerName, Trigger, WorkState
 from receiver.errors import StoreError, StoreRefused
 from receiver.runtime.log_lines import LineRate, event_log
@@ -201,7 +201,7 @@ class ResultSettler:
         """
         claimed = alike[0]
         item, attempt = claimed.item, ended.attempt
-        decision = decide(
+        state, due_at = after_attempt(
             ended.result,
             attempt=attempt.number - item.uncounted,
             schedule=claimed.handler.schedule,
@@ -209,8 +209,6 @@ class ResultSettler:
             rng=self._rng,
             deaths=item.deaths,
         )
-        state = state_after(decision)
-        due_at = decision.due_at if isinstance(decision, RetryAt) else attempt.ended_at
         self._log(alike, ended, state, due_at)
         lane = claimed.handler.lane
         holds_lane = state is WorkState.DEAD and lane is not None and lane.holds_when_dead
