@@ -31,9 +31,9 @@ from receiver.runtime.event_loop import run
 from receiver.runtime.log_lines import event_log
 from receiver.runtime.processes import end_after_parent, tell_exit_code
 from receiver.settings import Settings, export_env_file
-from receiver.worker.routing.trial import RoutingWatch
-from receiver.worker.upkeep.presence import new_worker_id
+from receiver.worker.trial import RoutingWatch
 from receiver.worker.upkeep.strain import Exhaustion, LoopWatch
+from receiver.worker.upkeep.supervisor import new_worker_id
 
 # FOLDED: Stops a worker at a signal, and ends its process if the worker does not react.
 log = event_log(__name__)

@@ -22,8 +22,7 @@ from receiver.runtime.tracebacks import is_users_code
 from receiver.testing.routers import require_router
 from receiver.testing.samples import Deliverable, as_body
 from receiver.testing.work import Work
-from receiver.worker.assembly import open_runner
-from receiver.worker.calls.runner import NO_RESOURCES
+from receiver.worker.calls.runner import NO_RESOURCES, open_runner
 from receiver.worker.events import read_to_route, wanting
 from receiver.worker.upkeep.schedules import run_delivery
 

@@ -16,10 +16,10 @@ from receiver.settings import Settings
 from receiver.signals.traces.switch import attempt_traces
 from receiver.testing.clock import SteppedClock, turns
 from receiver.testing.routers import require_router
-from receiver.worker.assembly import ask_store, open_runner
 from receiver.worker.attempts import AttemptRunner, Claimed, Ended
-from receiver.worker.claiming import WorkerLimits
-from receiver.worker.worker import Worker
+from receiver.worker.calls.runner import ask_store, open_runner
+from receiver.worker.work_in_hand import WorkerLimits
+from receiver.worker.worker import Worker, WorkerOptions
 
 
 class _Watch:
@@ -150,9 +150,9 @@ async def working(
             router,
             clock,
             _WatchedRunner(runner, watch),
-            worker=WorkerId("test"),
-            limits=limits,
-            rng=random.Random(0),  # noqa: S311 - spreads retries, protects nothing
+            WorkerId("test"),
+            limits,
+            WorkerOptions(rng=random.Random(0)),  # noqa: S311 - spreads retries, protects nothing
         )
         async with _running(worker):
             with clock.moving_with(watch.quiet):

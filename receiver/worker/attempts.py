@@ -252,6 +252,10 @@ class Claimed(NamedTuple):
     run: "LaneRun | None" = None
 
 
+HandlerCall = tuple[Claimed, ...]
+"""The work items of one call of a handler: a single one, or a batch."""
+
+
 class LaneRun:
     """A claimed item and its followers, of which each runs once the one before has succeeded.
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
-from functools import partial
 
 from receiver.core.claims import FollowerClaim, Settlement
 from receiver.core.clock import Clock
@@ -11,7 +10,6 @@ from receiver.core.types import HandlerName
 from receiver.routing import Handler
 from receiver.worker.attempts import Claimed, Ended, LaneRun
 from receiver.worker.leases import Leases
-from receiver.worker.ready import ReadyQueues
 
 # FOLDED: The followers of claimed items: which of them may run, and what the store is told of them.
 _QUICK = timedelta(milliseconds=100)
@@ -33,8 +31,7 @@ class LaneRuns:
     All followers are leased here. In the store the lease of the head keeps the lane for them.
     """
 
-    def __init__(self, ready: ReadyQueues, leases: Leases, clock: Clock) -> None:
-        self._ready = ready
+    def __init__(self, leases: Leases, clock: Clock) -> None:
         self._leases = leases
         self._clock = clock
         self._died_at = _LONG_AGO
@@ -61,29 +58,31 @@ class LaneRuns:
         self._runs.add(run)
         return head._replace(run=run)
 
-    def ended(self, one: Claimed, ended: Ended) -> None:
-        """Let the next one run if this attempt succeeded, and none otherwise."""
+    def ended(self, one: Claimed, ended: Ended) -> Claimed | None:
+        """Return the item that runs next in the lane, None if there is none or this attempt did not succeed."""
         if one.handler.lane is None:
-            return
+            return None
         name = one.handler.name
         if ended.attempt.took > _QUICK:
             self._quick.discard(name)
         else:
             self._quick.add(name)
         if (run := one.run) is None:
-            return
+            return None
         if not isinstance(ended.result, Succeeded) or name in self._off or self._leases.ended(one.item.id):
-            self._stop(run)
-        elif (following := run.begin_next()) is not None:
-            self._ready.add(following)
-            if not run.waiting:
-                self._runs.discard(run)
+            self.stop(run)
+            return None
+        following = run.begin_next()
+        if not run.waiting:
+            self._runs.discard(run)
+        return following
 
-    def stop(self, items: Iterable[Claimed]) -> None:
-        """Let nothing follow these items."""
-        for one in items:
-            if one.run is not None:
-                self._stop(one.run)
+    def stop(self, run: LaneRun) -> None:
+        """Let nothing more follow in this run."""
+        for one in run.waiting:
+            self._leases.drop(one.item.id)
+        run.waiting.clear()
+        self._runs.discard(run)
 
     def stop_all(self, *, off: Collection[HandlerName] = ()) -> None:
         """Let nothing follow that has not begun, and from now on nothing of the handlers that are `off`.
@@ -92,7 +91,7 @@ class LaneRuns:
         """
         self._off = off
         for run in list(self._runs):
-            self._stop(run)
+            self.stop(run)
 
     def lost(self, work_ids: Iterable[int]) -> None:
         """Let no result of a run count whose head is one of these: they are claimed anew."""
@@ -106,7 +105,7 @@ class LaneRuns:
         for one in items:
             if one.run is not None:
                 one.run.begun.pop()  # only the last one can be ready
-                self._stop(one.run)
+                self.stop(one.run)
                 if not one.run.begun:
                     self._by_head.pop(one.run.head, None)
 
@@ -136,59 +135,8 @@ class LaneRuns:
                 claims[FollowerClaim(following, head, self._leases.new_lease(), started)] = run
         return settlements, claims
 
-    async def recorded(self, claims: Iterable[tuple[FollowerClaim, LaneRun, bool]]) -> None:
-        """Take note of which followers were claimed. What was withdrawn meanwhile is given back.
-
-        One that was refused may be ours nevertheless: the store may have lost its answer to an earlier try.
-        """
-        unwanted: list[int] = []
-        for claim, run, is_claimed in claims:
-            run.head = claim.work_id
-            if run.begun:
-                self._by_head[run.head] = run
-            if not is_claimed:
-                self._stop(run)
-                withdrawn = self._ready.withdraw(partial(_belongs, run))
-                self.withdrawn(withdrawn)
-                unwanted += [one.item.id for one in withdrawn]
-            elif run.head not in self._leases:
-                unwanted.append(run.head)
-            elif run.started == run.head and not claim.started:
-                self._leases.note_start(run.head)  # the store could not note it before it was claimed
-        await self._leases.release(unwanted)
-
-    def _stop(self, run: LaneRun) -> None:
-        for one in run.waiting:
-            self._leases.drop(one.item.id)
-        run.waiting.clear()
-        self._runs.discard(run)
-
-
-def _belongs(run: LaneRun, one: Claimed) -> bool:
-    return one.run is run
-
-
-class DoubtfulWork:
-    """Keeps it from starting: another worker may have run it since, and more items of its lane."""
-
-    def __init__(self, ready: ReadyQueues, leases: Leases, lanes: LaneRuns) -> None:
-        self._ready = ready
-        self._leases = leases
-        self._lanes = lanes
-        self._withdrawn: list[int] = []
-
-    def withdraw(self) -> bool:
-        """Take such items out of their queues. Return whether there were any."""
-        if not self._leases.any_ended():
-            return False
-        withdrawn = self._ready.withdraw(lambda one: self._leases.ended(one.item.id))
-        self._lanes.withdrawn(withdrawn)
-        for one in withdrawn:
-            self._leases.drop(one.item.id)
-            self._withdrawn.append(one.item.id)
-        return bool(withdrawn)
-
-    def take(self) -> Sequence[int]:
-        """Return the withdrawn items that are to be released; some may have been claimed again since."""
-        withdrawn, self._withdrawn = self._withdrawn, []
-        return [work_id for work_id in withdrawn if work_id not in self._leases]
+    def move_head(self, run: LaneRun, work_id: int) -> None:
+        """Note that the store was asked to claim this follower: from now on it keeps the lane for the others."""
+        run.head = work_id
+        if run.begun:
+            self._by_head[run.head] = run

@@ -27,10 +27,8 @@ from receiver.signals.contracts import (
     work_done,
 )
 from receiver.worker.attempts import MAX_ITEMS, Claimed, Ended, Raised, RaisedElsewhere, log_attempt
-from receiver.worker.followers import LaneRuns
-from receiver.worker.leases import Leases
-from receiver.worker.memory_budget import claim_on_memory
-from receiver.worker.ready import ReadyQueues
+from receiver.worker.events import claim_on_memory
+from receiver.worker.work_in_hand import WorkInHand
 
 # FOLDED: The signals of the worker: attempts that start, and ends of attempts that the store has recorded.
 Failure = tuple[BaseException, Raised]
@@ -166,19 +164,15 @@ class ResultSettler:
         self,
         queue: ClaimQueue,
         clock: Clock,
-        leases: Leases,
-        lanes: LaneRuns,
+        hand: WorkInHand,
         rng: random.Random,
-        ready: ReadyQueues,
         settled: Callable[[Mapping[HandlerName, int], bool], None],
         store: str | None = None,
     ) -> None:
         self._queue = queue
         self._clock = clock
-        self._leases = leases
-        self._lanes = lanes
+        self._hand = hand
         self._rng = rng
-        self._ready = ready
         self._enough = asyncio.Event()
         self._gathers = False
         self._settled = settled
@@ -216,7 +210,7 @@ class ResultSettler:
         settlement = Settlement(
             item.id,
             item.handler,
-            self._leases.worker,
+            self._hand.leases.worker,
             attempt,
             state,
             due_at,
@@ -231,7 +225,7 @@ class ResultSettler:
         self._waiting += len(alike)
         if self._writer is None:
             self._writer = asyncio.create_task(self._write_all())
-        elif self._gathers and (self._waiting >= _ENOUGH or not self._ready.any_waits):
+        elif self._gathers and (self._waiting >= _ENOUGH or not self._hand.ready.any_waits):
             self._enough.set()
 
     def _log(self, alike: Sequence[Claimed], ended: Ended, state: WorkState, due_at: datetime) -> None:
@@ -246,7 +240,7 @@ class ResultSettler:
                 while self._writer is not None:
                     await asyncio.wait([self._writer])
         except TimeoutError:
-            log.error("results_lost", extra={"count": len(self._leases)})
+            log.error("results_lost", extra={"count": len(self._hand.leases)})
         self._line_rate.flush()
 
     async def _write_all(self) -> None:
@@ -276,7 +270,7 @@ class ResultSettler:
         while quiet < _QUIET_TURNS and (count := self._waiting) < _MANY:
             await asyncio.sleep(0)
             quiet = quiet + 1 if self._waiting == count else 0
-        if self._waiting < _ENOUGH and self._ready.any_waits:
+        if self._waiting < _ENOUGH and self._hand.ready.any_waits:
             self._enough.clear()
             timer = asyncio.get_running_loop().call_later(_GATHERING_SECONDS, self._enough.set)
             self._gathers = True
@@ -288,27 +282,28 @@ class ResultSettler:
 
     async def _record(self, results: Sequence[_Result]) -> None:
         """Record results. While the store is away they wait here: without them the handlers would run again."""
-        settlements, followers = self._lanes.to_record([(one.settlement, one.claimed[0].run) for one in results])
+        in_runs = [(one.settlement, one.claimed[0].run) for one in results]
+        settlements, followers = self._hand.lanes.to_record(in_runs)
         recorded = await self._settle(settlements, tuple(followers))
         answers, counts = iter(recorded), Counter[HandlerName]()
         for settlement, claimed, failure in results:
             counts[settlement.handler] += len(claimed)
             for one, is_recorded in zip(claimed, answers, strict=False):
-                self._leases.drop_attempt(one.item.id, settlement.attempt.number)
+                self._hand.leases.drop_attempt(one.item.id, settlement.attempt.number)
                 emit_ended(one.item, settlement, failure, recorded=is_recorded)
                 if not is_recorded:
                     log.warning("lease_lost", extra={"work_id": one.item.id})
         done = all(recorded) and all(one.state is WorkState.DONE and not one.later for one in settlements)
         self._settled(counts, not done)
         if followers:
-            await self._lanes.recorded(zip(followers, followers.values(), answers, strict=True))
+            await self._hand.follow_up(zip(followers, followers.values(), answers, strict=True))
 
     async def _settle(
         self, settlements: Sequence[Settlement], followers: Sequence[FollowerClaim]
     ) -> Sequence[bool]:
         count = len(settlements) + sum([len(one.also) for one in settlements])
         while True:
-            lease = self._leases.new_lease()  # for each try: it may be long after the one before
+            lease = self._hand.leases.new_lease()  # for each try: it may be long after the one before
             try:
                 return await self._queue.settle(settlements, [one._replace(lease=lease) for one in followers])
             except StoreError as exc:

@@ -12,7 +12,7 @@ from receiver.core.deliveries import Delivery, Receipt
 from receiver.core.types import WorkState
 from receiver.events import Event
 from receiver.stores.memory import MemoryStore
-from receiver.worker.claiming import MAX_BYTES
+from receiver.worker.work_in_hand import MAX_BYTES
 from tests.doubles import delivery
 from tests.workbench import Workbench, bench
 

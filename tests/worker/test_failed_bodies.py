@@ -9,8 +9,7 @@ import pytest
 
 from receiver.core.clock import VirtualClock
 from receiver.events import Event
-from receiver.worker.calls.runner import Runner
-from receiver.worker.memory_budget import MAX_FAILED_BYTES
+from receiver.worker.calls.runner import MAX_FAILED_BYTES, Runner
 from tests.doubles import NOON, Inline, body_of, soon
 from tests.worker.running import batch, claim
 

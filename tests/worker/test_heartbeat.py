@@ -10,7 +10,7 @@ from receiver.core.clock import VirtualClock
 from receiver.core.types import WorkerId
 from receiver.errors import StoreError
 from receiver.stores.memory import MemoryStore
-from receiver.worker.upkeep.presence import EVERY, shown_alive
+from receiver.worker.upkeep.supervisor import EVERY, shown_alive
 from tests.doubles import NOON, event_of, turns
 
 SIGN = WorkerSign(WorkerId("w"), "host", 1, "1.0", NOON)

@@ -7,7 +7,7 @@ import pytest
 
 from receiver.core.types import DeliveryKey, WorkState
 from receiver.events import CrawlPage
-from receiver.worker.memory_budget import MemoryBudget, claim_on_memory
+from receiver.worker.events import MemoryBudget, claim_on_memory
 from tests.doubles import COSTLY, body_of, delivery, eventually, turns
 from tests.worker.worker_bench import MINUTE, WorkerBench
 

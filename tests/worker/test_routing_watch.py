@@ -9,8 +9,8 @@ import textwrap
 import pytest
 
 from receiver.core.types import HandlerName
-from receiver.worker.routing import trial
-from receiver.worker.routing.trial import MAX_LOOKS, RoutingWatch
+from receiver.worker import trial
+from receiver.worker.trial import MAX_LOOKS, RoutingWatch
 from tests.doubles import delivery, event_of
 
 H = HandlerName("handlers.choosy")
@@ -82,7 +82,7 @@ def run(question: str) -> "subprocess.CompletedProcess[str]":
     """Ask a question in a process with a watch that has started, with small limits."""
     program = f"""
         import os, re, time
-        from receiver.worker.routing import trial
+        from receiver.worker import trial
         from tests.doubles import delivery
 
         def stubborn():

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 
 from receiver.core.types import WorkerId
-from receiver.worker.upkeep.presence import Succession
-from receiver.worker.upkeep.supervisor import ProcessEnd
+from receiver.worker.upkeep.supervisor import ProcessEnd, Succession
 
 
 def command(worker: WorkerId, dead: Sequence[WorkerId], store_refusal_told: bool) -> Sequence[str]:

@@ -14,8 +14,7 @@ import pytest
 
 from receiver.core.clock import Timer, VirtualClock
 from receiver.core.types import WorkerId
-from receiver.worker.upkeep.presence import Succession
-from receiver.worker.upkeep.supervisor import Supervisor, own_command, supervise
+from receiver.worker.upkeep.supervisor import Succession, Supervisor, own_command, supervise
 from tests.doubles import NOON, event_of, soon, turns
 
 SECOND = timedelta(seconds=1)

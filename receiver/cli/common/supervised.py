@@ -12,8 +12,14 @@ from receiver.cli.common.interrupt import stop_signals
 from receiver.core.clock import SystemClock
 from receiver.core.types import WorkerId
 from receiver.settings import PREFIX, Settings
-from receiver.worker.upkeep.presence import Succession, new_worker_id
-from receiver.worker.upkeep.supervisor import NO_BYTECODE, Supervisor, own_command, supervise
+from receiver.worker.upkeep.supervisor import (
+    NO_BYTECODE,
+    Succession,
+    Supervisor,
+    new_worker_id,
+    own_command,
+    supervise,
+)
 
 MARGIN = timedelta(seconds=5)
 """Extra time for a worker after its grace time, and for the server after the deadline."""

@@ -1,11 +1,12 @@
 """The time-out of one attempt, which each heartbeat starts anew."""
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 
 from receiver.core.clock import Clock, Timer
 from receiver.runtime.log_lines import Seldom, event_log
-from receiver.worker.attempts import Claimed, log_fields
+from receiver.worker.attempts import Claimed, TimedOut, log_fields
 
 _NONE = timedelta(0)
 
@@ -126,3 +127,22 @@ def _explained(deadline: Deadline) -> tuple[str, str]:
         return "it blocked the event loop, so that nothing could cancel it", MAKE_IT_PLAIN
     advice = "event_loop_blocked in this log names the handler and the line"
     return "it or another handler blocked the event loop, so that nothing could cancel it", advice
+
+
+# FOLDED: within
+async def within(deadline: Deadline, running: Awaitable[object], ending: str, *, started: bool = True) -> object:
+    """Await a call, and cancel it at its deadline; then raise TimedOut."""
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(None) as limit:
+            deadline.watch(lambda: limit.reschedule(loop.time()), started=started)
+            try:
+                value = await running
+            finally:
+                deadline.cancel()
+    except TimeoutError as exc:
+        if limit.expired():
+            raise TimedOut(f"took longer than {deadline.timeout.total_seconds():g} s {ending}") from exc
+        raise
+    deadline.refused = limit.expired()
+    return value

@@ -7,8 +7,8 @@ import signal
 import socket
 import struct
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -260,3 +260,15 @@ class _Child:
             return "closed its connection"
         code = self.ended.result()
         return f"{'ended with' if code >= 0 else 'was'} {end_of(code)}"
+
+
+@asynccontextmanager
+async def open_processes(clock: Clock, size: int, *, log_level: str, json_logs: bool) -> AsyncIterator[Processes]:
+    """Open a pool of processes for functions. They end with the block, and write their logs as this one does."""
+    log_format = "json" if json_logs else "text"
+    command: Sequence[str] = (sys.executable, "-P", "-m", "receiver.worker.calls.child", log_level, log_format)
+    processes = Processes(clock, command, size=size)
+    try:
+        yield processes
+    finally:
+        await processes.aclose()

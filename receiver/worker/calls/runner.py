@@ -2,8 +2,21 @@
 
 import asyncio
 import contextvars
+import gc
+import logging
 import types
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Generator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Coroutine,
+    Generator,
+    Iterable,
+    Mapping,
+    Sequence,
+)
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -11,13 +24,26 @@ from types import FrameType, MappingProxyType
 from typing import Any
 
 from receiver.core.clock import Clock
+from receiver.core.deliveries import StoredDelivery
+from receiver.core.ports.queue import OnceKeys
 from receiver.core.rules import Died, Failed, Refused, Result, Succeeded
+from receiver.core.signing import as_sent
 from receiver.core.types import AttemptOutcome, HandlerName, Trigger
 from receiver.core.work import Attempt
 from receiver.events import Event
 from receiver.routing import Handler
-from receiver.routing.context import AskOnce, Clients
+from receiver.routing.context import (
+    AskLater,
+    AskOnce,
+    BatchContext,
+    Clients,
+    Context,
+    DeliveryInfo,
+    HandlerLog,
+    Services,
+)
 from receiver.routing.policies import RunsIn
+from receiver.routing.resources import Resource, open_resources
 from receiver.runtime.log_lines import attempt_fields, event_log
 from receiver.signals.traces.contracts import AttemptTraces
 from receiver.signals.traces.switch import running_trace
@@ -34,12 +60,10 @@ from receiver.worker.attempts import (
     require_done,
     result_of,
 )
-from receiver.worker.calls.contexts import ContextFactory
-from receiver.worker.calls.deadline import Deadline, LateHandlers
+from receiver.worker.calls.deadline import Deadline, LateHandlers, within
 from receiver.worker.calls.processes import FunctionCall, Processes
-from receiver.worker.calls.threads import ThreadResults, Threads
-from receiver.worker.events import read_event
-from receiver.worker.memory_budget import FailedBodies, MemoryBudget, claim_on_memory
+from receiver.worker.calls.threads import HandlerThreads, ThreadResults, Threads
+from receiver.worker.events import MemoryBudget, claim_on_memory, read_event
 
 log = event_log(__name__)
 
@@ -60,6 +84,28 @@ class _CallEnd:
 
 
 _DONE = _UNWANTED = _CallEnd(AttemptOutcome.SUCCEEDED, Succeeded())
+
+
+MAX_FAILED_BYTES = 32 * 2**20
+
+
+class FailedBodies:
+    """Counts the bodies of failed calls, and searches for garbage when they are many bytes.
+
+    A handler may keep its error in a cycle, and the error keeps the event. Python searches for cycles after so many
+    objects, however large they are. It seldom looks again at those that were in use the last time, such as the
+    events of calls that have just ended, so this looks at all.
+    """
+
+    def __init__(self) -> None:
+        self._bytes = 0
+
+    def add(self, bodies: Iterable[bytes]) -> None:
+        """Count the bodies of one call."""
+        self._bytes += sum(map(len, bodies))
+        if self._bytes >= MAX_FAILED_BYTES:
+            self._bytes = 0
+            gc.collect()
 
 
 class Runner:
@@ -300,24 +346,6 @@ def _continued(running: Coroutine[Any, Any, object], waits_for: object) -> Gener
             return value
 
 
-async def within(deadline: Deadline, running: Awaitable[object], ending: str, *, started: bool = True) -> object:
-    """Await a call, and cancel it at its deadline; then raise TimedOut."""
-    loop = asyncio.get_running_loop()
-    try:
-        async with asyncio.timeout(None) as limit:
-            deadline.watch(lambda: limit.reschedule(loop.time()), started=started)
-            try:
-                value = await running
-            finally:
-                deadline.cancel()
-    except TimeoutError as exc:
-        if limit.expired():
-            raise TimedOut(f"took longer than {deadline.timeout.total_seconds():g} s {ending}") from exc
-        raise
-    deadline.refused = limit.expired()
-    return value
-
-
 def _failure(error: BaseException, handler: Handler, *, together: bool = False) -> _CallEnd:
     """Return the end of a call that raised; raises CancelledError again if the worker cancels the call."""
     if isinstance(error, asyncio.CancelledError):
@@ -366,6 +394,61 @@ def handler_in(frame: FrameType | None) -> HandlerName | None:
     return None
 
 
+# FOLDED: contexts
+class ContextFactory:
+    """Makes a context for each call. `now` is the time that handlers see."""
+
+    def __init__(self, now: Callable[[], datetime], ask_once: AskOnce | None, clients: Clients | None) -> None:
+        self._now = now
+        self._ask_once = ask_once
+        self._clients = clients
+        self._services: Services | None = None
+
+    def make(
+        self, handler: Handler, claimed: Sequence[Claimed], heartbeat: Callable[[], None], later: AskLater
+    ) -> Context | BatchContext:
+        """Return the context of a call with these work items. It has to be called in the event loop."""
+        if self._services is None:
+            self._services = Services(asyncio.get_running_loop(), self._now, self._ask_once, self._clients)
+        now, log = self._now(), HandlerLog(logging.getLogger(handler.name), log_fields(claimed))
+        if handler.batch is not None:
+            return BatchContext(
+                handler=handler.name,
+                now=now,
+                log=log,
+                attempt=max([one.item.attempt for one in claimed]),
+                deliveries=tuple([_info(one.item.source) for one in claimed]),
+                triggers=tuple([one.item.trigger for one in claimed]),
+                _services=self._services,
+                _beat=heartbeat,
+                _later=later,
+            )
+        item = claimed[0].item
+        return Context(
+            handler=handler.name,
+            now=now,
+            log=log,
+            attempt=item.attempt,
+            trigger=item.trigger,
+            delivery=_info(item.source),
+            job_id=item.source.delivery.job_id,
+            _services=self._services,
+            _beat=heartbeat,
+            _later=later,
+        )
+
+
+def _info(stored: StoredDelivery) -> DeliveryInfo:
+    delivery = stored.delivery
+    return DeliveryInfo(
+        id=delivery.key,
+        received_at=delivery.received_at,
+        headers=as_sent(delivery.headers),
+        duplicates=stored.duplicates,
+        size=len(delivery.body),
+    )
+
+
 # FOLDED: Attempts with a span around each call.
 class TracedRunner:
     """An AttemptRunner that makes a span for each call of another one."""
@@ -381,3 +464,47 @@ class TracedRunner:
             worst = next((one for one in ends if one.raised is not None), ends[0])
             span.note_end(worst.attempt, worst.error)
             return ends
+
+
+@asynccontextmanager
+async def open_runner(
+    clock: Clock,
+    resources: Mapping[Any, Resource],
+    *,
+    threads: int,
+    ask_once: AskOnce,
+    given: Mapping[Any, object] = NO_RESOURCES,
+    processes: Processes | None = None,
+    clients: Clients | None = None,
+    told_now: Callable[[], datetime] | None = None,
+    memory: MemoryBudget | None = None,
+    traces: AttemptTraces | None = None,
+    handlers: Collection[Handler] = (),
+) -> AsyncIterator[AttemptRunner]:
+    """Open a runner with its own threads and these resources, which are closed with the block.
+
+    `given` are resources that exist already, by type. `traces` makes a span for each call. `handlers` are those
+    that `ctx.later` finds. Raises HandlerError for a resource that cannot be made.
+    """
+    pool = HandlerThreads(threads)
+    try:
+        async with open_resources(resources) as made:
+            runner = Runner(
+                clock,
+                pool,
+                processes=processes,
+                resources={**made, **given},
+                ask_once=ask_once,
+                clients=clients,
+                told_now=told_now,
+                memory=memory,
+                handlers=handlers,
+            )
+            yield runner if traces is None else TracedRunner(runner, traces)
+    finally:
+        pool.stop()
+
+
+def ask_store(queue: OnceKeys) -> AskOnce:
+    """Return the answer to `ctx.once` that the store gives."""
+    return lambda handler, key, now: queue.once(handler, key, now=now)

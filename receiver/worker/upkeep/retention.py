@@ -7,11 +7,10 @@ from functools import partial
 
 from receiver.core import activity, recorded_actions
 from receiver.core.activity import PruneRule, Step
-from receiver.core.clock import Clock
+from receiver.core.clock import Clock, running_beside
 from receiver.core.ports.store import Maintenance, SearchIndex
 from receiver.errors import ReceiverError
 from receiver.runtime.log_lines import event_log
-from receiver.worker.upkeep.background import running_beside
 
 log = event_log(__name__)
 

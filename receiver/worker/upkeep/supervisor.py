@@ -2,17 +2,23 @@
 
 import asyncio
 import logging
+import os
+import secrets
+import socket
 import sys
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal, TypeVar
 
-from receiver.core.clock import Clock
+from receiver.core.activity import WorkerSign
+from receiver.core.clock import Clock, first_of, running_beside
+from receiver.core.ports.queue import WorkerSigns
+from receiver.core.types import WorkerId
+from receiver.errors import StoreError, StoreRefused
 from receiver.runtime.log_lines import event_log
 from receiver.runtime.processes import ExitNote, end_of, exit_note, leave_terminal
-from receiver.worker.upkeep.background import first_of
 
 log = event_log(__name__)
 
@@ -224,3 +230,68 @@ def own_command(*arguments: str) -> Sequence[str]:
     With `-P`, a `logging.py` or `receiver.py` beside the handlers cannot replace the real module.
     """
     return (sys.executable, "-P", "-m", "receiver", *arguments)
+
+
+EVERY = timedelta(seconds=20)
+
+
+@asynccontextmanager
+async def shown_alive(queue: WorkerSigns, clock: Clock, sign: WorkerSign) -> AsyncIterator[None]:
+    """Show for as long as the block lasts that this worker lives. Its work goes on if the store cannot show it."""
+    async with running_beside(_beat(queue, clock, sign)):
+        yield
+    try:
+        await queue.sign_off(sign.name)
+    except (StoreError, StoreRefused) as exc:
+        log.warning("worker_not_shown", extra={"reason": str(exc)})
+
+
+async def _beat(queue: WorkerSigns, clock: Clock, sign: WorkerSign) -> None:
+    while True:
+        try:
+            await queue.sign_on(sign, now=clock.now())
+        except (StoreError, StoreRefused) as exc:
+            log.warning("worker_not_shown", extra={"reason": str(exc)})
+        except Exception:  # a bug of ours must not end the worker
+            log.exception("worker_not_shown")
+        await clock.sleep(EVERY)
+
+
+_REMEMBERED = 20
+
+
+def new_worker_id() -> WorkerId:
+    """Return a name for a worker that no other has or will have."""
+    return WorkerId(f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}")
+
+
+class Succession:
+    """Makes the command line of each next worker, for a supervisor."""
+
+    def __init__(
+        self,
+        command: Callable[[WorkerId, Sequence[WorkerId], bool], Sequence[str]],
+        new_id: Callable[[], WorkerId],
+        *,
+        store_refused: int,
+    ) -> None:
+        """`command` gets the name of the worker, the names of the dead workers that it replaces, and whether the
+        worker before it has told already that the store is refused. It has if it ended with `store_refused`. A
+        worker that told exit code 0 has given its work back, so it is none of the dead.
+        """
+        self._command = command
+        self._new_id = new_id
+        self._store_refused = store_refused
+        self._worker: WorkerId | None = None
+        self._dead: list[WorkerId] = []
+
+    def __call__(self, last: ProcessEnd | None) -> Sequence[str]:
+        """Return the command line of the next worker; `last` is the end of the worker before it."""
+        if last is not None and last.ran_long:
+            self._dead.clear()  # that worker had enough time to take over their work
+        gave_back = last is not None and last.code == 0  # as before a restart with new code: nothing is left of it
+        if self._worker is not None and not gave_back:
+            self._dead = [*self._dead, self._worker][-_REMEMBERED:]
+        self._worker = self._new_id()
+        is_told = last is not None and last.code == self._store_refused
+        return self._command(self._worker, self._dead, is_told)

@@ -1,22 +1,26 @@
-"""Claimed work that waits for a slot: a queue for each kind of slot, and one for each handler with `batch`."""
+"""What one worker has claimed and not settled: its ready queues, its leases and its followers under one owner."""
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from itertools import islice
+from functools import partial
+from itertools import chain, islice
+from typing import NamedTuple
 
+from receiver.core.claims import FollowerClaim, Lease
 from receiver.core.clock import Clock, Timer
-from receiver.core.types import HandlerName
-from receiver.routing import Handler
+from receiver.core.ports.queue import WorkQueue
+from receiver.core.types import HandlerName, WorkerId
+from receiver.routing import Handler, Router
 from receiver.routing.policies import Batch, RunsIn
-from receiver.worker.attempts import Claimed
-from receiver.worker.memory_budget import claim_on_memory
+from receiver.worker.attempts import Claimed, Ended, HandlerCall, LaneRun
+from receiver.worker.events import claim_on_memory
+from receiver.worker.followers import LaneRuns
+from receiver.worker.leases import Leases
 
+MAX_BYTES = 64 * 1024 * 1024
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
-
-HandlerCall = tuple[Claimed, ...]
-"""The work items of one call of a handler: a single one, or a batch."""
 
 _CLAIMED_PER_SLOT = 4
 _MIN_CLAIMED = 64
@@ -34,7 +38,7 @@ _BLOCKING_QUARTERS = 3
 """Quarters of all slots that threads and processes may take together, since nobody can cancel a call there."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class ReadyQueue:
     """Calls that wait for the same kind of slot.
 
@@ -177,14 +181,11 @@ class ReadyQueues:
             if handler.batch is not None:
                 queue = _batch_queue(handler, handler.batch, queue)
             self._by_handler[handler.name] = queue
-        used = set(map(id, self._by_handler.values()))
-        self._singles = [queue for queue in kinds.values() if id(queue) in used]
+        self._queues = deque(dict.fromkeys(self._by_handler.values()))
+        self._singles = [queue for queue in kinds.values() if queue in self._queues]
         self._most_claimed = most_claimed
         _share_claims(self._singles, most_claimed)
-        self._queues = deque({id(queue): queue for queue in self._by_handler.values()}.values())
-        self._moving = tuple(
-            {id(one): one for one in (self._all, blocking, *kinds.values(), *self._queues)}.values()
-        )
+        self._moving = tuple(dict.fromkeys((self._all, blocking, *kinds.values(), *self._queues)))
 
     def __getitem__(self, handler: HandlerName) -> ReadyQueue:
         return self._by_handler[handler]
@@ -268,7 +269,7 @@ class ReadyQueues:
             self._by_handler[handler].count_settled(count, now)
             self._claimed[handler] -= count
 
-    def withdraw(self, unwanted: Callable[[Claimed], bool]) -> list[Claimed]:
+    def _withdraw(self, unwanted: Callable[[Claimed], bool]) -> list[Claimed]:
         """Take out and return the unwanted work items that have not started."""
         withdrawn: list[Claimed] = []
         for queue in self._queues:
@@ -288,22 +289,22 @@ class ReadyQueues:
             self._claimed[one.handler.name] -= 1
         return withdrawn
 
-    def withdraw_stuck(self, patience: timedelta) -> list[Claimed]:
+    def _withdraw_stuck(self, patience: timedelta) -> list[Claimed]:
         """Take out and return the work items of queues in which no slot has become free for so long."""
         before = self._clock.steady() - patience
         self.note_moves()
         for queue in self._queues:
             queue.stuck = queue.is_full_since(before)
-        return self.withdraw(lambda one: self._by_handler[one.handler.name].stuck)
+        return self._withdraw(lambda one: self._by_handler[one.handler.name].stuck)
 
-    def withdraw_excess(self) -> list[Claimed]:
+    def _withdraw_excess(self) -> list[Claimed]:
         """Take out and return what queues that were quick, and are slow now, have claimed beyond their capacity."""
         now = self._clock.steady()
         last: set[int] = set()
         for queue in self._queues:
             if excess := queue.slow_down(now):
                 last |= {one.item.id for call in islice(reversed(queue.calls), excess) for one in call}
-        return self.withdraw(lambda one: one.item.id in last) if last else []
+        return self._withdraw(lambda one: one.item.id in last) if last else []
 
     def complete_batches(self) -> None:
         """Make every incomplete batch ready with the items that it has."""
@@ -364,3 +365,159 @@ def _runs_alone(claimed: Claimed) -> bool:
     if claimed.event is not None:  # only events that take little memory are kept from routing
         return claimed.refusal is not None
     return claimed.refusal is not None or claim_on_memory(claimed.item.source.delivery.body) > 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerLimits:
+    """How much one worker does at one time.
+
+    At most `concurrency` calls run at one time, of all kinds together. A work item is leased for `lease` and
+    renewed while it runs. The worker claims until it has bodies of `max_bytes`, so it may have one body more. It
+    waits no longer than `longest_wait`, or a lease without it: somebody may move the wall clock, and a machine may
+    sleep.
+    """
+
+    concurrency: int
+    threads: int
+    processes: int
+    lease: timedelta
+    max_bytes: int = MAX_BYTES
+    longest_wait: timedelta | None = None
+
+    @property
+    def slots(self) -> Mapping[RunsIn, int]:
+        """How many calls of each kind run at one time."""
+        return {RunsIn.LOOP: self.concurrency, RunsIn.THREAD: self.threads, RunsIn.PROCESS: self.processes}
+
+
+class ClaimedWork(NamedTuple):
+    """Claimed items, their followers by the ids of those, and the ids of those that the store knows to start."""
+
+    items: Sequence[Claimed]
+    followers: Mapping[int, Sequence[Claimed]]
+    marked: frozenset[int]
+
+
+class WorkInHand:
+    """Everything that one worker has claimed and not settled.
+
+    An item waits in `ready`, follows another one in `lanes`, runs, or waits for its record; all this time it is in
+    `leases`. What will not start leaves all three together, by one of the methods here.
+    """
+
+    def __init__(
+        self,
+        queue: WorkQueue,
+        router: Router,
+        clock: Clock,
+        worker: WorkerId,
+        limits: WorkerLimits,
+        *,
+        read: Callable[[Sequence[HandlerCall]], Sequence[HandlerCall]],
+        wake: Callable[[], None],
+    ) -> None:
+        """`read` and `wake` are those of `ReadyQueues`."""
+        self._limits = limits
+        self._dropped: list[int] = []
+        self.leases = Leases(queue, clock, worker, limits.lease)
+        self.lanes = LaneRuns(self.leases, clock)
+        self.ready = ReadyQueues(
+            router,
+            limits.slots,
+            clock,
+            concurrency=limits.concurrency,
+            most_claimed=queue.most_claimed,
+            read=read,
+            wake=wake,
+        )
+
+    @property
+    def bytes_left(self) -> int:
+        """The bytes of bodies that may still be claimed. It is negative after a claim with one body too many."""
+        return self._limits.max_bytes - self.leases.bytes
+
+    def take(self, work: ClaimedWork, lease: Lease) -> None:
+        """Take what was claimed under this lease. If it is here already, others had it meanwhile: that is over."""
+        together = [*work.items, *chain.from_iterable(work.followers.values())]
+        if again := {one.item.id for one in together if one.item.id in self.leases}:
+            self.lanes.lost(again)
+            self._stopped(self.ready._withdraw(lambda one: one.item.id in again))
+        self.leases.add(together, lease)
+        for one in work.items:
+            behind = work.followers.get(one.item.id)
+            self.ready.add(self.lanes.begin(one, behind) if behind else one)
+
+    def start_next(self, marked: Set[int]) -> tuple[HandlerCall, HandlerCall] | None:
+        """Take the next call that has a slot, like `ReadyQueues`. The store knows that `marked` start."""
+        if (started := self.ready.start_next()) is None:
+            return None
+        for one in started[0]:
+            if one.run is not None:
+                one.run.started = one.item.id
+            if one.item.id not in marked:
+                self.leases.note_start(one.item.id)
+        return started
+
+    def attempted(self, one: Claimed, ended: Ended) -> None:
+        """Make the next item of its lane ready, if this attempt lets it follow."""
+        if (following := self.lanes.ended(one, ended)) is not None:
+            self.ready.add(following)
+
+    async def give_back(self, unwanted: Callable[[Claimed], bool]) -> None:
+        """Let other workers claim at once what is unwanted and has not started."""
+        await self.leases.release(self._stopped(self.ready._withdraw(unwanted)))
+
+    async def give_back_unneeded(self, off: Collection[HandlerName]) -> None:
+        """Give back what this worker will not run soon. Other workers may have free slots.
+
+        That is what belongs to the handlers in `off`, to queues in which no slot has become free for the length of
+        a lease, and what queues have claimed while they were quick.
+        """
+        self.lanes.stop_all(off=off)
+        unneeded = self.ready._withdraw(lambda one: one.item.handler in off)
+        unneeded += self.ready._withdraw_stuck(self._limits.lease) + self.ready._withdraw_excess()
+        await self.leases.release(self._stopped(unneeded))
+
+    def drop_ended(self) -> bool:
+        """Drop what has not started and whose lease may have ended. Return whether there was anything.
+
+        Another worker may have run it since, and more items of its lane. `release_dropped` has to follow.
+        """
+        if not self.leases.any_ended():
+            return False
+        dropped = self._stopped(self.ready._withdraw(lambda one: self.leases.ended(one.item.id)))
+        for work_id in dropped:
+            self.leases.drop(work_id)
+        self._dropped += dropped
+        return bool(dropped)
+
+    async def release_dropped(self) -> None:
+        """Let other workers claim what was dropped, unless it has been claimed here since."""
+        dropped, self._dropped = self._dropped, []
+        await self.leases.release([work_id for work_id in dropped if work_id not in self.leases])
+
+    async def follow_up(self, claims: Iterable[tuple[FollowerClaim, LaneRun, bool]]) -> None:
+        """Note which followers the store has claimed. Release what will not run after all.
+
+        One that was refused may be ours nevertheless: the store may have lost its answer to an earlier try.
+        """
+        unwanted: list[int] = []
+        for claim, run, is_claimed in claims:
+            self.lanes.move_head(run, claim.work_id)
+            if not is_claimed:
+                self.lanes.stop(run)
+                unwanted += self._stopped(self.ready._withdraw(partial(_belongs, run)))
+            elif run.head not in self.leases:  # it was withdrawn meanwhile
+                unwanted.append(run.head)
+            elif run.started == run.head and not claim.started:
+                self.leases.note_start(run.head)  # the store could not note it before it was claimed
+        await self.leases.release(unwanted)
+
+    def _stopped(self, withdrawn: Sequence[Claimed]) -> list[int]:
+        """Stop the runs of items that have just been withdrawn. Return their ids: their leases are still here."""
+        self.lanes.withdrawn(withdrawn)
+        return [one.item.id for one in withdrawn]
+
+
+def _belongs(run: LaneRun, one: Claimed) -> bool:
+    return one.run is run

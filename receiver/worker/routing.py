@@ -1,16 +1,16 @@
 """Plans the work items of new deliveries, and decides which of them this worker claims at once."""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple
 
-from receiver.core.claims import HeldItem, JobPages, RoutingBatch
+from receiver.core.claims import HeldItem, JobPages, RoutingBatch, WorkItem
 from receiver.core.clock import Clock
 from receiver.core.deliveries import StoredDelivery
 from receiver.core.ports.queue import HoldQueue, RoutingQueue
-from receiver.core.rules import RecheckAt, Release, check_hold
+from receiver.core.rules import MAX_FOLLOWERS, RecheckAt, Release, check_hold
 from receiver.core.types import HandlerName, Origin
 from receiver.core.work import Hold, NewWork
 from receiver.events import EVENT_CLASSES, Event
@@ -18,20 +18,21 @@ from receiver.events.identity import subject_key
 from receiver.routing import Handler, Router
 from receiver.routing.wanted import wants_type
 from receiver.runtime.log_lines import event_log
+from receiver.worker.attempts import Claimed
 from receiver.worker.claiming import NewClaims
 from receiver.worker.events import (
     TRIGGERS,
     DriftLogger,
     RoutedEvent,
     Unhandled,
+    claim_on_memory,
     lane_of,
     lane_of_job,
     read_to_route,
     wants,
 )
-from receiver.worker.memory_budget import claim_on_memory
-from receiver.worker.ready import ReadyQueues
-from receiver.worker.routing.trial import Culprits, RoutingTrial, RoutingWatch, runs_code
+from receiver.worker.trial import Culprits, RoutingTrial, RoutingWatch, runs_code
+from receiver.worker.work_in_hand import ClaimedWork, ReadyQueues
 
 # FOLDED: Webhooks that arrive after a backfill has already imported the same event: they are not handled again.
 log = event_log(__name__)
@@ -260,3 +261,30 @@ def _handlers_by_type(router: Iterable[Handler]) -> Mapping[str, Sequence[Handle
 
 async def _read(stored: StoredDelivery, *, in_thread: bool) -> RoutedEvent:
     return await asyncio.to_thread(read_to_route, stored) if in_thread else read_to_route(stored)
+
+
+def from_route(
+    ids: Sequence[int | None],
+    work: Sequence[NewWork],
+    matches: Sequence[HandlerMatch],
+    *,
+    with_followers: Collection[HandlerName],
+) -> ClaimedWork:
+    """Return what was claimed as it was routed, for these handlers with followers."""
+    claimed: list[Claimed] = []
+    followers: dict[int, list[Claimed]] = {}
+    started: list[int] = []
+    heads: dict[tuple[HandlerName, str], int] = {}
+    for work_id, new, match in zip(ids, work, matches, strict=True):
+        if work_id is None:
+            continue
+        item = WorkItem(work_id, new.handler, 1, 0, 0, new.trigger, match.stored, new.lane is not None)
+        one = Claimed(item, match.handler, match.kept, match.refusal)
+        head = work_id if new.lane is None else heads.setdefault((new.handler, new.lane), work_id)
+        if head == work_id:
+            claimed.append(one)
+            if new.starts:
+                started.append(work_id)
+        elif new.handler in with_followers and len(followers.setdefault(head, [])) < MAX_FOLLOWERS:
+            followers[head].append(one)
+    return ClaimedWork(claimed, followers, frozenset(started))
