@@ -1,4 +1,7 @@
-"""Claimed work whose lease has ended before it could start."""
+"""Followers: items of one lane that run one after the other without waiting for the record of each.
+
+FIGURE
+"""
 
 from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
@@ -11,25 +14,20 @@ from receiver.routing import Handler
 from receiver.worker.attempts import Claimed, Ended, LaneRun
 from receiver.worker.leases import Leases
 
-# FOLDED: The followers of claimed items: which of them may run, and what the store is told of them.
 _QUICK = timedelta(milliseconds=100)
-"""The followers of slower attempts would wait long, and be read again after each `stop_all`."""
+"""After a slower attempt its handler has no followers: they would wait long, and be read again after `stop_all`."""
 _ENOUGH = 256
-"""Followers that wait. More would only take memory."""
+"""At most so many followers wait. More would only take memory."""
 _ONE_BY_ONE = timedelta(minutes=1)
-"""After a death. A process that dies of a follower may die before the store knows that it ran, and then the head
-has the blame. Without followers the next death has the right one."""
+"""For so long after a death there are no followers. A follower may have killed its worker before the store knew
+that it ran, and then its head has the blame. Without followers the next death has the right cause."""
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 _NO_ITEM = 0
-"""The head of a run whose results do not count any more. The store refuses what is behind it."""
+"""The head of a run whose results no longer count: the store refuses whatever is behind it."""
 
 
 class LaneRuns:
-    """Lets items of one lane run one after the other without waiting for the record of each.
-
-    A busy lane handles many times as many items so: their records share transactions, and no claim comes between.
-    All followers are leased here. In the store the lease of the head keeps the lane for them.
-    """
+    """The followers of one worker. All are leased here; in the store the lease of their head keeps the lane."""
 
     def __init__(self, leases: Leases, clock: Clock) -> None:
         self._leases = leases
@@ -38,22 +36,22 @@ class LaneRuns:
         self._quick: set[HandlerName] = set()
         self._off: Collection[HandlerName] = ()
         self._runs: set[LaneRun] = set()
-        """Those with followers that wait."""
+        """The runs whose followers wait."""
         self._by_head: dict[int, LaneRun] = {}
 
     def note_death(self) -> None:
-        """Let no item have followers for a while."""
+        """Allow no followers for a while."""
         self._died_at = self._clock.steady()
 
     def allows(self, handler: Handler) -> bool:
-        """Tell whether an item of this handler may have followers. Its last attempt was quick."""
+        """Return whether an item of this handler may have followers. Its last attempt has to have been quick."""
         if handler.name not in self._quick or self._clock.steady() - self._died_at < _ONE_BY_ONE:
             return False
         one_by_one = handler.lane is None or handler.batch is not None or handler.rate is not None
         return not one_by_one and sum([len(run.waiting) for run in self._runs]) < _ENOUGH
 
     def begin(self, head: Claimed, followers: Iterable[Claimed]) -> Claimed:
-        """Return a claimed item that the followers will follow."""
+        """Return a claimed item that these will follow."""
         run = self._by_head[head.item.id] = LaneRun(head.item.id, followers)
         self._runs.add(run)
         return head._replace(run=run)
@@ -85,23 +83,23 @@ class LaneRuns:
         self._runs.discard(run)
 
     def stop_all(self, *, off: Collection[HandlerName] = ()) -> None:
-        """Let nothing follow that has not begun, and from now on nothing of the handlers that are `off`.
+        """Drop followers that have not begun, and accept no more for handlers in `off`.
 
-        So what operators and other workers have decided about the followers since they were read counts soon.
+        What operators and other workers have decided about the followers since they were read takes effect by this.
         """
         self._off = off
         for run in list(self._runs):
             self.stop(run)
 
     def lost(self, work_ids: Iterable[int]) -> None:
-        """Let no result of a run count whose head is one of these: they are claimed anew."""
+        """Discount the results of the runs whose heads these are, now that they are claimed anew."""
         self.stop_all(off=self._off)
         for work_id in work_ids:
             if (run := self._by_head.pop(work_id, None)) is not None:
                 run.head = _NO_ITEM
 
     def withdrawn(self, items: Iterable[Claimed]) -> None:
-        """Stop the runs of items that were ready and will not run."""
+        """Stop the runs of items that were ready and will not start."""
         for one in items:
             if one.run is not None:
                 one.run.begun.pop()  # only the last one can be ready
@@ -112,9 +110,9 @@ class LaneRuns:
     def to_record(
         self, results: Sequence[tuple[Settlement, LaneRun | None]]
     ) -> tuple[list[Settlement], dict[FollowerClaim, LaneRun]]:
-        """Return what the store is told of these results, in order, and the followers to claim with it.
+        """Return what to record of these results, in order, and the followers to claim with it.
 
-        They are the oldest results of their runs.
+        The results are the oldest of their runs.
         """
         settlements: list[Settlement] = []
         heads: dict[int, LaneRun] = {}
@@ -136,7 +134,7 @@ class LaneRuns:
         return settlements, claims
 
     def move_head(self, run: LaneRun, work_id: int) -> None:
-        """Note that the store was asked to claim this follower: from now on it keeps the lane for the others."""
+        """Note that the store was asked to claim this follower, whose lease then keeps the lane."""
         run.head = work_id
         if run.begun:
             self._by_head[run.head] = run

@@ -4,7 +4,6 @@ from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from itertools import chain, islice
 from typing import NamedTuple
 
@@ -27,28 +26,28 @@ _MIN_CLAIMED = 64
 """A queue may claim this many work items per slot, and at least this many, so that one transaction fetches many."""
 _QUICK = timedelta(milliseconds=100)
 """A queue that settles as many work items as it may claim within this time may claim twice as many, up to its
-share of what the store allows: the transactions of a busy worker on SQLite take half of the time for each item so,
-and two workers on PostgreSQL handle two thirds more. A queue that takes four times as long may claim half as many,
-so that it keeps little from other workers."""
+share of what the store allows: this halves a busy worker's transaction time per item on SQLite, and lets two
+PostgreSQL workers handle two thirds more. A queue that takes four times as long may claim half as many, and leaves
+more to other workers."""
 _READ_AHEAD = 32
-"""Calls whose events are read together. The events of all that is claimed took more memory, and had left the cache
-of the processor when their handlers were called."""
+"""Calls whose events are read together. The events of everything claimed would take more memory, and would no
+longer be in the processor's cache when their handlers are called."""
 MAX_BATCHES = 8
 _BLOCKING_QUARTERS = 3
-"""Quarters of all slots that threads and processes may take together, since nobody can cancel a call there."""
+"""Quarters of all slots that threads and processes may take together: calls there cannot be cancelled."""
 
 
 @dataclass(slots=True, eq=False)
 class ReadyQueue:
     """Calls that wait for the same kind of slot.
 
-    Each kind has its own queue, so that plain functions that hang fill up the threads and nothing else.
+    Each kind has its own queue: plain functions that hang fill up the threads and nothing else.
     """
 
     slots: int
     capacity: int
     follows_speed: bool = False
-    """The capacity follows the speed, and half of it must be claimable before anything is claimed."""
+    """The capacity follows the speed, and nothing is claimed until half of it is free."""
     parent: "ReadyQueue | None" = None
     """A queue whose slots this one uses too: it counts all calls of several queues."""
     calls: deque[HandlerCall] = field(default_factory=deque)
@@ -60,10 +59,10 @@ class ReadyQueue:
     moved: bool = False
     """A call has started or ended since `moved_at`."""
     moved_at: datetime = _LONG_AGO
-    """When a call last started or ended, also one of a queue that shares these slots."""
+    """When a call last started or ended here, or in a queue that shares these slots."""
     settled: int = 0
     settled_since: datetime = _LONG_AGO
-    """So many items were settled since then."""
+    """Since when `settled` counts."""
     base: int = field(init=False, default=0)
     most: int = field(init=False, default=0)
     """The least and the greatest capacity."""
@@ -83,8 +82,8 @@ class ReadyQueue:
 
     @property
     def has_slot(self) -> bool:
-        """Tell whether another call may start."""
-        queue: ReadyQueue | None = self  # asked for each call: a generator takes three times as long
+        """Return whether another call may start."""
+        queue: ReadyQueue | None = self  # for each call: a generator would take three times as long
         while queue is not None:
             if queue.running >= queue.slots:
                 return False
@@ -92,13 +91,13 @@ class ReadyQueue:
         return True
 
     def is_full_since(self, moment: datetime) -> bool:
-        """Tell whether no slot has become free since then. What others take of the parent's slots counts too."""
+        """Return whether no slot has become free since then. Slots of the parent that others take count too."""
         if self.running >= self.slots > 0 and self.moved_at <= moment:
             return True
         return self.parent is not None and self.parent.is_full_since(moment)
 
     def count_running(self, change: int) -> None:
-        """Add to the number of running calls; a negative number is for calls that have ended."""
+        """Add to the number of running calls; a negative number stands for calls that have ended."""
         queue: ReadyQueue | None = self
         while queue is not None:
             queue.running += change
@@ -109,12 +108,12 @@ class ReadyQueue:
     def claimable(self) -> int:
         """How many more work items may be claimed for this queue."""
         free = self.capacity - self.claimed
-        # While it is more than half full its slots have enough work. Few large transactions cost less than many.
+        # A queue that is more than half full has work for its slots, and few large transactions cost less.
         least = self.capacity // 2 if self.follows_speed else 1
         return 0 if self.stuck or free < least else max(0, free)
 
     def count_settled(self, count: int, now: datetime) -> None:
-        """Count so many claimed work items less, and follow the speed at which they are settled."""
+        """Subtract settled work items from the claimed ones, and adapt the capacity to the speed."""
         self.claimed -= count
         self.settled += count
         if not self.follows_speed or self.settled < self.capacity:
@@ -127,7 +126,7 @@ class ReadyQueue:
         self.settled, self.settled_since = 0, now
 
     def slow_down(self, now: datetime) -> int:
-        """Claim as little as at first if it has not been quick lately; return how many items it has beyond that."""
+        """Return to the first capacity if it was not quick lately. Return how many items it has beyond that."""
         if not self.follows_speed or self.capacity == self.base or now - self.settled_since <= _QUICK * 4:
             return 0
         self.capacity, self.settled, self.settled_since = self.base, 0, now
@@ -147,9 +146,9 @@ class _IncompleteBatch:
 
 
 class ReadyQueues:
-    """All queues of a worker. At most `concurrency` calls run at one time, in all queues together.
+    """All queues of a worker: one for each kind of slot, and one for each handler with `batch`.
 
-    `wake` is called when a batch has become ready because its linger time is over.
+    Only `WorkInHand` withdraws: what leaves a queue still has a lease, and followers.
     """
 
     def __init__(
@@ -163,7 +162,10 @@ class ReadyQueues:
         read: Callable[[Sequence[HandlerCall]], Sequence[HandlerCall]],
         wake: Callable[[], None],
     ) -> None:
-        """`most_claimed` is that of the store. `read` returns calls with their events."""
+        """`concurrency` limits all calls together, and `most_claimed` is that of the store.
+
+        `read` returns calls with their events. `wake` is called when a batch is ready after its linger time.
+        """
         self._clock = clock
         self._read = read
         self._wake = wake
@@ -171,7 +173,12 @@ class ReadyQueues:
         self._all = ReadyQueue(concurrency, 0)
         blocking = ReadyQueue(max(1, concurrency * _BLOCKING_QUARTERS // 4), 0, parent=self._all)
         kinds = {
-            kind: _single_queue(count, self._all if kind is RunsIn.LOOP else blocking)
+            kind: ReadyQueue(
+                count,
+                max(count * _CLAIMED_PER_SLOT, _MIN_CLAIMED),
+                follows_speed=True,
+                parent=self._all if kind is RunsIn.LOOP else blocking,
+            )
             for kind, count in slots.items()
         }
         self._by_handler: dict[HandlerName, ReadyQueue] = {}
@@ -194,7 +201,7 @@ class ReadyQueues:
         return iter(self._queues)
 
     def claim_at_most(self, most: int) -> None:
-        """Let quick queues claim no more than so many items together, or as many as at first."""
+        """Limit what quick queues claim together; each may claim as much as at first."""
         if most < self._most_claimed:
             self._most_claimed = most
             _share_claims(self._singles, most)
@@ -205,8 +212,8 @@ class ReadyQueues:
         return max(0, self._all.startable - sum(len(queue.calls) for queue in self._queues))
 
     def takes_whole_limit(self, handler: Handler) -> bool:
-        """Tell whether this worker has certainly claimed as many items of a handler as may run in all workers."""
-        # Followers in a lane are not claimed in the store, so with lanes there may be fewer.
+        """Return whether this worker has certainly claimed as many items of a handler as all workers may run."""
+        # In the store, followers in a lane are not claimed.
         if handler.concurrency is None or handler.batch is not None or handler.lane is not None:
             return False
         return self._claimed[handler.name] >= handler.concurrency
@@ -232,9 +239,9 @@ class ReadyQueues:
         return [one.item.id for batch in self._batches.values() for one in batch.items if one.item.id in work_ids]
 
     def start_next(self) -> tuple[HandlerCall, HandlerCall] | None:
-        """Take the next call that has a slot, from each queue in its turn; return None if there is none.
+        """Take the next call that has a slot, from each queue in its turn. Return None if there is none.
 
-        Returns it twice: without the events that were read for it, and with them.
+        It is returned twice: without the events that were read for it, and with them.
         """
         for _ in range(len(self._queues)):
             queue = self._queues[0]
@@ -251,7 +258,7 @@ class ReadyQueues:
         self._by_handler[call[0].handler.name].count_running(-1)
 
     def note_moves(self) -> None:
-        """Note that now is when the calls started or ended that did so since the last time."""
+        """Note now as the time at which calls have started or ended since the last note."""
         now = self._clock.steady()
         for queue in self._moving:
             if queue.moved:
@@ -259,11 +266,11 @@ class ReadyQueues:
 
     @property
     def any_waits(self) -> bool:
-        """Tell whether a call waits for a slot."""
+        """Return whether a call waits for a slot."""
         return any(queue.calls for queue in self._queues)
 
     def settled(self, counts: Mapping[HandlerName, int]) -> None:
-        """Count so many claimed work items of each handler less."""
+        """Subtract settled work items of each handler from the claimed ones."""
         now = self._clock.steady()
         for handler, count in counts.items():
             self._by_handler[handler].count_settled(count, now)
@@ -298,7 +305,7 @@ class ReadyQueues:
         return self._withdraw(lambda one: self._by_handler[one.handler.name].stuck)
 
     def _withdraw_excess(self) -> list[Claimed]:
-        """Take out and return what queues that were quick, and are slow now, have claimed beyond their capacity."""
+        """Take out and return what queues that have become slow had claimed beyond their present capacity."""
         now = self._clock.steady()
         last: set[int] = set()
         for queue in self._queues:
@@ -334,7 +341,7 @@ class ReadyQueues:
 def _kept(items: Iterable[Claimed], unwanted: Callable[[Claimed], bool], withdrawn: list[Claimed]) -> list[Claimed]:
     """Return the wanted items, and add the others to `withdrawn`.
 
-    Each is asked about once: the answer may change with time, and an item must be on one of the lists.
+    `unwanted` is called once for each: its answer may change with time, and an item must be on one of the lists.
     """
     kept: list[Claimed] = []
     for one in items:
@@ -342,12 +349,8 @@ def _kept(items: Iterable[Claimed], unwanted: Callable[[Claimed], bool], withdra
     return kept
 
 
-def _single_queue(slots: int, parent: ReadyQueue) -> ReadyQueue:
-    return ReadyQueue(slots, max(slots * _CLAIMED_PER_SLOT, _MIN_CLAIMED), follows_speed=True, parent=parent)
-
-
 def _share_claims(sharing: Sequence[ReadyQueue], most: int) -> None:
-    """Let queues claim so many items together while they are quick, or as many as at first."""
+    """Share what quick queues may claim together; each may claim as much as at first."""
     spare = max(0, most - sum(queue.base for queue in sharing))
     for queue in sharing:
         queue.most = queue.base + spare // len(sharing)
@@ -355,13 +358,13 @@ def _share_claims(sharing: Sequence[ReadyQueue], most: int) -> None:
 
 
 def _batch_queue(handler: Handler, batch: Batch, kind: ReadyQueue) -> ReadyQueue:
-    # It claims whatever there is: a batch that waits for its last items would start incomplete.
+    # It has no least claim: a batch that waited for its last items would start incomplete.
     slots = kind.slots if handler.concurrency is None else min(handler.concurrency, kind.slots)
     return ReadyQueue(slots, min(slots * 2, MAX_BATCHES) * batch.size, parent=kind)
 
 
 def _runs_alone(claimed: Claimed) -> bool:
-    """Tell whether it is refused, or takes so much memory that a batch of such events may be too much."""
+    """Return whether it is refused, or takes so much memory that a batch of such events may be too much."""
     if claimed.event is not None:  # only events that take little memory are kept from routing
         return claimed.refusal is not None
     return claimed.refusal is not None or claim_on_memory(claimed.item.source.delivery.body) > 0
@@ -371,10 +374,9 @@ def _runs_alone(claimed: Claimed) -> bool:
 class WorkerLimits:
     """How much one worker does at one time.
 
-    At most `concurrency` calls run at one time, of all kinds together. A work item is leased for `lease` and
-    renewed while it runs. The worker claims until it has bodies of `max_bytes`, so it may have one body more. It
-    waits no longer than `longest_wait`, or a lease without it: somebody may move the wall clock, and a machine may
-    sleep.
+    `concurrency` limits the calls of all kinds together. A work item is leased for `lease`, which is renewed while
+    it runs. The worker claims until it has bodies of `max_bytes`, and may have one body more. It waits no longer
+    than `longest_wait`, or a lease: the wall clock may be set, and the machine may sleep.
     """
 
     concurrency: int
@@ -391,7 +393,7 @@ class WorkerLimits:
 
 
 class ClaimedWork(NamedTuple):
-    """Claimed items, their followers by the ids of those, and the ids of those that the store knows to start."""
+    """Claimed items, their followers by the ids of those, and the ids of the items whose start is noted already."""
 
     items: Sequence[Claimed]
     followers: Mapping[int, Sequence[Claimed]]
@@ -448,7 +450,7 @@ class WorkInHand:
             self.ready.add(self.lanes.begin(one, behind) if behind else one)
 
     def start_next(self, marked: Set[int]) -> tuple[HandlerCall, HandlerCall] | None:
-        """Take the next call that has a slot, like `ReadyQueues`. The store knows that `marked` start."""
+        """Take the next call that has a slot, like `ReadyQueues`. The store has items in `marked` as started."""
         if (started := self.ready.start_next()) is None:
             return None
         for one in started[0]:
@@ -502,22 +504,21 @@ class WorkInHand:
         One that was refused may be ours nevertheless: the store may have lost its answer to an earlier try.
         """
         unwanted: list[int] = []
+        refused: set[LaneRun] = set()
         for claim, run, is_claimed in claims:
             self.lanes.move_head(run, claim.work_id)
             if not is_claimed:
                 self.lanes.stop(run)
-                unwanted += self._stopped(self.ready._withdraw(partial(_belongs, run)))
+                refused.add(run)
             elif run.head not in self.leases:  # it was withdrawn meanwhile
                 unwanted.append(run.head)
             elif run.started == run.head and not claim.started:
                 self.leases.note_start(run.head)  # the store could not note it before it was claimed
+        if refused:
+            unwanted += self._stopped(self.ready._withdraw(lambda one: one.run in refused))
         await self.leases.release(unwanted)
 
     def _stopped(self, withdrawn: Sequence[Claimed]) -> list[int]:
         """Stop the runs of items that have just been withdrawn. Return their ids: their leases are still here."""
         self.lanes.withdrawn(withdrawn)
         return [one.item.id for one in withdrawn]
-
-
-def _belongs(run: LaneRun, one: Claimed) -> bool:
-    return one.run is run

@@ -23,10 +23,10 @@ from receiver.worker.claiming import (
     NextCheck,
     SuspectTurns,
     by_start,
+    claims_at_checks,
     claims_for,
     from_claim,
     limits_of,
-    looks_at_checks,
     queues_of,
     wait_for_due,
 )
@@ -55,7 +55,7 @@ class RegularChecks:
         self._suspects = suspects
         self._checked_at = clock.steady() - CHECK_EVERY
         self.waits = False
-        """The last call came before it was time."""
+        """The last call of `check` came too early."""
 
     @property
     def until_next(self) -> timedelta:
@@ -85,7 +85,7 @@ _STORE_PAUSE = timedelta(seconds=1)
 MAX_UNHANDLED = 128
 """Deliveries that a worker without handlers routes together."""
 _CANCEL_SECONDS = 1
-"""How long a cancelled handler may take to end. One that takes longer is left behind with the process."""
+"""A cancelled handler that takes longer to end is left running until the process ends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +108,7 @@ class WorkerOptions:
 
 
 class Worker:
-    """One worker. It leases everything that it has claimed and not yet settled, in its own name."""
+    """One worker. Everything that it has claimed and not yet settled is leased in its name."""
 
     def __init__(
         self,
@@ -156,21 +156,21 @@ class Worker:
         self._wake = asyncio.Event()
         self._enlisted = False
         self._routing_waits = False
-        """Routing waits until attempts have given memory back."""
+        """Routing waits for memory that attempts use."""
         self._starting = False
         """Ready calls start in the next turn of the event loop."""
         self._stopping = False
         self._cancelling = False
 
     def note_death(self) -> None:
-        """Let items of lanes run one by one for a while, since this worker replaces one that died."""
+        """Run items of lanes one by one for a while: this worker replaces one that died."""
         self._hand.lanes.note_death()
 
     async def run(self, stop: asyncio.Event, *, grace: timedelta) -> int:
         """Work until `stop` is set. Return how many handlers could not be ended and still run.
 
-        After `stop` nothing is claimed. Handlers that run may finish within `grace`. The others are cancelled
-        without counting the attempt, and their leases are released.
+        After `stop` nothing is claimed. Handlers may finish within `grace`. Those that do not are cancelled, their
+        attempts do not count, and their leases are released.
         """
         renewing = asyncio.create_task(self._hand.leases.run())
         try:
@@ -209,7 +209,7 @@ class Worker:
             await first_of(stop.wait(), self._clock.sleep(_STORE_PAUSE))
 
     def _claims(self) -> Sequence[HandlerClaim]:
-        """Return the handlers that more work can be claimed for, starting with another one each time."""
+        """Return what more work can be claimed for, beginning with another handler each time."""
         if self._hand.leases and self._suspects.block_others(self._clock.steady()):
             return ()
         if self._hand.leases and self._hand.bytes_left <= 0:
@@ -217,7 +217,7 @@ class Worker:
             self._hand.ready.complete_batches()
             self._start_ready()
             return ()
-        self._handlers.rotate(-1)  # no handler's backlog may keep the others waiting for ever
+        self._handlers.rotate(-1)  # otherwise one backlog could keep the others waiting
         return claims_for(self._handlers, self._hand)
 
     async def _fetch(self, claims: Sequence[HandlerClaim]) -> Checked:
@@ -245,7 +245,7 @@ class Worker:
         return found
 
     async def _claim_due(self, claims: Sequence[HandlerClaim], lease: Lease, steady: datetime) -> tuple[int, bool]:
-        """Claim what is due. Return how many items that were, and whether a limit may have ended it."""
+        """Claim what is due. Return the number of items, and whether a limit may have ended the claim."""
         self._claimed_at = self._clock.now()
         claimed, at_limit = 0, False
         for start, group in by_start(claims, self._router).items():
@@ -282,7 +282,7 @@ class Worker:
         return Checked.SOME if is_all else Checked.MORE
 
     async def _route_planned(self, planned: PlannedBatch) -> bool:
-        """Route deliveries, unless another worker was first. Return whether a claim could take no more of them."""
+        """Route deliveries unless another worker was first. Return whether a claim could take no more of them."""
         matches = await self._planner.matches(planned)
         lease = self._hand.leases.new_lease()  # not before: a trial may take longer than a lease
         work = self._planner.new_work(matches)
@@ -309,7 +309,7 @@ class Worker:
         if due is not None:
             is_new = due > self._claimed_at
             waits.append(self._clock.sleep(min(wait_for_due(due, now, check, is_new=is_new), self._longest_wait)))
-        if self._checks.waits or looks_at_checks(claims, due):
+        if self._checks.waits or claims_at_checks(claims, due):
             waits.append(self._clock.sleep(check))
         await first_of(*waits)
 
@@ -337,7 +337,7 @@ class Worker:
         self._hand.ready.note_moves()
 
     async def _run(self, call: HandlerCall, read: HandlerCall) -> None:
-        """Run a call with the events in `read`, which are not kept until its results are recorded."""
+        """Run a call. Its events, in `read`, are not kept until its results are recorded."""
         try:
             ended = await self._attempts(read)
         except asyncio.CancelledError:
