@@ -123,7 +123,7 @@ class NextCheck:
         return self.left or bool(self._in_turn)
 
     def may_find_after(self, counts: Collection[HandlerName], *, more: bool) -> bool:
-        """Return whether a check may find something after results of these handlers, or `more` work that they made."""
+        """Return whether a check may find something after results of these handlers, which may have made `more`."""
         return more or self.left or self.waits_for_results or not self._in_turn.isdisjoint(counts)
 
 

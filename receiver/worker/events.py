@@ -21,14 +21,14 @@ from receiver.worker.attempts import Claimed, HandlerCall
 log = event_log(__name__)
 
 MAX_LENGTH = 200
-"""Characters of a lane's name. Stores have it in indexes, and the pages of those hold a few entries each."""
+"""Characters of a lane's name. Stores index it, and a page of an index should hold many entries."""
 
 
 def lane_of(handler: Handler, event: Event) -> str | None:
     """Return the event's lane for this handler, or None if it may run beside any other event.
 
-    If the handler's `lane` function raises, the event goes to the lane of its job, so that it is neither lost nor
-    handled too early.
+    If the handler's `lane` function raises, the event is neither lost nor handled early: its lane is that of its
+    job.
     """
     if handler.lane is None:
         return None
@@ -48,7 +48,7 @@ def lane_of_job(job_id: str | None) -> str | None:
 
 
 def _name(key: str) -> str:
-    """Return the name of a lane: the key, or its beginning and a hash of all of it where it is long."""
+    """Return the name of a lane: its key, or the beginning of a long key and a hash of all of it."""
     name = storable(key)
     if len(name) <= MAX_LENGTH:
         return name
@@ -57,7 +57,7 @@ def _name(key: str) -> str:
 
 
 def read_event(stored: StoredDelivery) -> Event:
-    """Return the event of a delivery. A body that no model can read becomes an UnknownEvent.
+    """Return the event of a delivery, an UnknownEvent if no model can read the body.
 
     Raises CostlyBody if the event would take too much memory, and UnreadableBody if the store could not read it.
     """
@@ -76,19 +76,19 @@ def read_event(stored: StoredDelivery) -> Event:
 
 
 class RoutedEvent(NamedTuple):
-    """The event of a delivery for routing. Unless it `is_whole` it has only the fields of the envelope."""
+    """The event of a delivery for routing. One that is not whole has only the fields of the envelope."""
 
     event: Event
     is_whole: bool = True
 
     @property
     def whole_event(self) -> Event | None:
-        """The event that a handler may be given."""
+        """The event if a handler may be given it."""
         return self.event if self.is_whole else None
 
 
 def read_to_route(stored: StoredDelivery) -> RoutedEvent:
-    """Return the event of a delivery, without its data if the whole event cannot be read."""
+    """Return the event of a delivery, without data if it cannot be read as a whole."""
     try:
         return RoutedEvent(read_event(stored))
     except (CostlyBody, UnreadableBody):
@@ -98,16 +98,15 @@ def read_to_route(stored: StoredDelivery) -> RoutedEvent:
 
 
 def wanting(handlers: Iterable[Handler], routed: RoutedEvent) -> Sequence[Handler]:
-    """Return the handlers that want this event, as `wants` tells."""
+    """Return the handlers that want this event."""
     return [handler for handler in handlers if wants(handler, routed)]
 
 
 def wants(handler: Handler, routed: RoutedEvent) -> bool:
-    """Tell whether a handler wants this event.
+    """Return whether a handler wants this event.
 
-    A handler whose `where` raises wants it: its attempt asks `where` again and fails, and the store keeps why. If
-    the event is not whole, `where` is not asked: the attempt fails, and the store keeps why. No event runs a
-    handler of `router.later` by itself.
+    A handler whose `where` raises wants it: the attempt asks again and fails, and the store keeps why. So does that
+    for an event that is not whole, whose `where` is not asked. No event by itself runs a handler of `router.later`.
     """
     if handler.only_later:
         return False
@@ -120,7 +119,7 @@ def wants(handler: Handler, routed: RoutedEvent) -> bool:
 
 
 TRIGGERS = {Origin.SENDER: Trigger.DELIVERY, Origin.BACKFILL: Trigger.BACKFILL}
-"""The trigger of the first attempt, by the delivery's origin. Imported deliveries run only when replayed."""
+"""The trigger of a first attempt, by origin. Imported deliveries run only when replayed."""
 
 
 def _envelope_event(event_class: type[Event], delivery: Delivery) -> Event:
@@ -136,13 +135,16 @@ MAX_MEMORY = 2 * MAX_BODY_COST
 
 
 def claim_on_memory(body: bytes) -> int:
-    """Return how much memory to take before this body is read: nothing for one that is cheap, or is never read."""
+    """Return how much memory to take before reading this body: none if it is cheap, or too large to be read."""
     cost = body_cost(body)
     return cost if COSTLY_BODY < cost <= MAX_BODY_COST else 0
 
 
 class MemoryBudget:
-    """Lets costly bodies wait, in order, until there is memory for them. One always fits."""
+    """The memory that the events of one worker may take together.
+
+    Costly bodies wait for it in order; one always fits.
+    """
 
     def __init__(self, size: int = MAX_MEMORY) -> None:
         self._size = size
@@ -150,7 +152,7 @@ class MemoryBudget:
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
 
     def take_now(self, cost: int) -> bool:
-        """Take this memory and return True, or return False if it is not free."""
+        """Take this memory if it is free, and return whether it was."""
         if cost and (self._waiting or not self._fits(cost)):
             return False
         self._taken += cost
@@ -167,29 +169,19 @@ class MemoryBudget:
 
     @asynccontextmanager
     async def taken(self, cost: int) -> AsyncIterator[None]:
-        """Wait for this memory, and have it for as long as the block lasts."""
-        if not cost:
-            yield
-            return
-        await self._take(cost)
+        """Wait for this memory, and keep it for the length of the block."""
+        if not self.take_now(cost):
+            granted = asyncio.get_running_loop().create_future()
+            self._waiting.append((cost, granted))
+            try:
+                await granted
+            except asyncio.CancelledError:
+                self.give_back(0 if granted.cancelled() else cost)  # those behind it may fit
+                raise
         try:
             yield
         finally:
             self.give_back(cost)
-
-    async def _take(self, cost: int) -> None:
-        if self.take_now(cost):
-            return
-        granted = asyncio.get_running_loop().create_future()
-        self._waiting.append((cost, granted))
-        try:
-            await granted
-        except asyncio.CancelledError:
-            if granted.cancelled():
-                self.give_back(0)  # those behind it may fit
-            else:
-                self.give_back(cost)
-            raise
 
     def _fits(self, cost: int) -> bool:
         return not self._taken or self._taken + cost <= self._size
@@ -212,10 +204,10 @@ class DriftLogger:
 
 
 class EventReader:
-    """Gives work items their events when their calls are near, so that few events are in memory at one time.
+    """Reads the events of claimed work items shortly before their calls, to keep few events in memory.
 
-    An item has none if its event takes much memory or cannot be read, is a scheduled run, or is not one that its
-    handler is for: then its attempt reads it, and decides.
+    It leaves an event to the attempt if it takes much memory, cannot be read, is a scheduled run, or is not one
+    that the handler is for.
     """
 
     def __init__(self, drift: DriftLogger) -> None:
@@ -224,18 +216,21 @@ class EventReader:
     def read_singles(self, calls: Sequence[HandlerCall]) -> Sequence[HandlerCall]:
         """Return calls that are next in a queue, those of one item with its event.
 
-        To read many in one go takes two thirds of the time of reading each between two calls of handlers. An event
-        that several of them want is read once.
+        Reading many at once takes two thirds of the time of reading each between two calls of handlers, and an
+        event that several handlers want is read once.
         """
         events: dict[int, Event | None] = {}
         return [
-            call if len(call) > 1 or _is_costly(call[0]) else (self._with_event(call[0], events),) for call in calls
+            (self._with_event(call[0], events),)
+            if len(call) == 1 and not claim_on_memory(call[0].item.source.delivery.body)
+            else call
+            for call in calls
         ]
 
     def read_batch(self, call: HandlerCall) -> HandlerCall:
-        """Return a call that is about to run, one of a batch with its events. None of those takes much memory.
+        """Return a call that is about to run, with the events of a batch, none of which takes much memory.
 
-        So the processor has them in its cache. With the events of all that waits, a worker took a tenth longer.
+        Read now, they are in the processor's cache: with those of all that waits, a worker took a tenth longer.
         """
         events: dict[int, Event | None] = {}
         return call if len(call) == 1 else tuple([self._with_event(one, events) for one in call])
@@ -262,10 +257,6 @@ class EventReader:
         return event
 
 
-def _is_costly(claimed: Claimed) -> bool:
-    return claim_on_memory(claimed.item.source.delivery.body) > 0
-
-
 MAX_LOGGED_TYPES = 1_000
 """Types come from outside, and memory is bounded."""
 MAX_TYPE_LENGTH = 200
@@ -277,15 +268,12 @@ class Unhandled:
     """Logs each type of events that no handler wants once."""
 
     def __init__(self, *, stubs: bool = False) -> None:
-        """With `stubs` the line of a type has a handler ready to paste, for somebody who develops at a terminal."""
+        """With `stubs` the line of a type has a handler ready to paste, for developers at a terminal."""
         self._stubs = stubs
         self._logged: set[str] = set()
 
     def log_new(self, event: Event, router: Router) -> None:
-        """Log the first event of a type.
-
-        Nothing is logged if some handler is for this type and only its `where` refused the event.
-        """
+        """Log the first event of a type, unless a handler is for this type and only its `where` refused it."""
         kind = event.type[:MAX_TYPE_LENGTH]
         if kind in self._logged or len(self._logged) >= MAX_LOGGED_TYPES:
             return
@@ -297,7 +285,7 @@ class Unhandled:
 
 
 def handler_stub(event: Event) -> str:
-    """Return the text of a handler for events like this one, with imports. It logs the attributes worth reading."""
+    """Return the source of a handler for events like this one, which logs the attributes worth reading."""
     event_class = EVENT_CLASSES.get(event.type, UnknownEvent)
     wanted = repr(event.type[:MAX_TYPE_LENGTH]) if event_class is UnknownEvent else event_class.__name__
     characters = event.type[:MAX_NAME_LENGTH].lower()
@@ -317,7 +305,7 @@ def handler_stub(event: Event) -> str:
 
 
 def _readable(event_class: type[Event]) -> list[str]:
-    """Return the attributes of a class of events that are worth a first look."""
+    """Return the attributes of a class of events that are worth reading first."""
     if event_class is UnknownEvent:
         return ["data", "model_extra"]
     own = [

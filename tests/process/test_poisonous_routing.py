@@ -98,7 +98,7 @@ from datetime import timedelta
 from receiver.worker import trial
 
 trial.LIMIT = timedelta(seconds=3)
-trial.MAX_LOOKS = 3
+trial.MAX_CHECKS = 3
 from receiver.cli.main import main
 
 main()

@@ -8,17 +8,17 @@ import pytest
 
 from receiver.core.clock import VirtualClock
 from receiver.core.types import HandlerName
-from receiver.worker.upkeep.strain import INTERVAL, Exhaustion, Usage, measure
+from receiver.worker.upkeep.strain import INTERVAL, Usage, UsageWatch, measure
 from tests.doubles import NOON, event_of, pass_time, turns
 
 MEBIBYTE = 1024 * 1024
 START = Usage(20, 256, 50 * MEBIBYTE)
 
 
-def looking(usages: Sequence[Usage]) -> Exhaustion:
+def looking(usages: Sequence[Usage]) -> UsageWatch:
     """Return one that measures these, one at each look."""
     left = iter([START, *usages])
-    return Exhaustion(100 * MEBIBYTE, lambda: next(left))
+    return UsageWatch(100 * MEBIBYTE, lambda: next(left))
 
 
 @pytest.mark.parametrize(
@@ -43,11 +43,11 @@ def test_the_end_of_files_or_memory_is_seen_before_it_comes(
 def test_the_handler_is_named_that_ran_while_it_grew(caplog: pytest.LogCaptureFixture) -> None:
     """By the growth since the start; what another handler gave back does not count for it."""
     usages = [Usage(files, 256, files * MEBIBYTE // 4) for files in (25, 100, 95, 200, 245)]
-    exhaustion = looking(usages)
+    usage = looking(usages)
     for handlers in (["good"], ["leak"], ["good"], ["leak", "good"], []):
         for handler in handlers:
-            exhaustion.note(HandlerName(handler))
-        exhaustion.check()
+            usage.note(HandlerName(handler))
+        usage.check()
 
     [record] = caplog.records
     assert vars(record)["suspects"] == ["leak"]
@@ -55,11 +55,11 @@ def test_the_handler_is_named_that_ran_while_it_grew(caplog: pytest.LogCaptureFi
 
 def test_handlers_that_always_run_together_are_named_together(caplog: pytest.LogCaptureFixture) -> None:
     """Nothing tells them apart; one that began later and alone is not among them."""
-    exhaustion = looking([Usage(files, 256, 0) for files in (100, 240, 245)])
+    usage = looking([Usage(files, 256, 0) for files in (100, 240, 245)])
     for handlers in (["b", "a"], ["b", "a"], ["late"]):
         for handler in handlers:
-            exhaustion.note(HandlerName(handler))
-        exhaustion.check()
+            usage.note(HandlerName(handler))
+        usage.check()
 
     [record] = caplog.records
     assert vars(record)["suspects"] == ["a", "b"]
@@ -79,8 +79,8 @@ def test_no_handler_is_blamed_when_none_ran(caplog: pytest.LogCaptureFixture) ->
 async def test_the_worker_is_stopped_once(caplog: pytest.LogCaptureFixture) -> None:
     """It looks no more afterwards."""
     caplog.set_level(logging.ERROR)
-    exhaustion, clock, stop = looking([START, START, Usage(250, 256, 0)]), VirtualClock(NOON), asyncio.Event()
-    watching = asyncio.create_task(exhaustion.watch(stop, clock))
+    usage, clock, stop = looking([START, START, Usage(250, 256, 0)]), VirtualClock(NOON), asyncio.Event()
+    watching = asyncio.create_task(usage.watch(stop, clock))
     await turns()
     for _ in range(2):
         assert not stop.is_set()
@@ -88,7 +88,7 @@ async def test_the_worker_is_stopped_once(caplog: pytest.LogCaptureFixture) -> N
 
     await watching
     assert stop.is_set()
-    assert exhaustion.found
+    assert usage.found
     assert [event_of(record) for record in caplog.records] == ["worker_exhausted"]
 
 

@@ -11,13 +11,13 @@ from receiver.core.clock import VirtualClock
 from receiver.core.rules import Succeeded
 from receiver.core.types import AttemptOutcome
 from receiver.worker.calls.runner import Runner
-from receiver.worker.upkeep.strain import LOOKS, LoopWatch
+from receiver.worker.upkeep.strain import MAX_MISSED, LoopWatch
 from tests.doubles import NOON, Inline, event_of, pass_time, turns
 from tests.worker.running import SECOND, claim, run
 
 
 class Watched:
-    """A watch that a test lets look, as often as the blocked event loop lasts."""
+    """A watch that a test lets check, as often as the blocked event loop lasts."""
 
     def __init__(self) -> None:
         self.clock = VirtualClock(NOON)
@@ -26,10 +26,10 @@ class Watched:
 
     def block(self, seconds: int) -> None:
         """Let this time pass while the event loop cannot answer."""
-        self.watch.look()
+        self.watch.check()
         for _ in range(seconds):
             self.clock.advance(SECOND)
-            self.watch.look()
+            self.watch.check()
 
     def answer(self) -> None:
         """Let the event loop run."""
@@ -51,7 +51,7 @@ async def test_a_handler_that_blocks_the_event_loop_is_told(caplog: pytest.LogCa
     assert [event_of(one) for one in caplog.records] == ["event_loop_blocked", "event_loop_free"]
     assert blocked.__dict__["handler"] == free.__dict__["by"] == "h"
     assert blocked.__dict__["where"].startswith("tests/worker/test_loop_watch.py:")
-    assert (blocked.__dict__["seconds"], free.__dict__["seconds"]) == (LOOKS, 25)
+    assert (blocked.__dict__["seconds"], free.__dict__["seconds"]) == (MAX_MISSED, 25)
     assert "plain function" in blocked.__dict__["advice"]
 
 
@@ -61,7 +61,7 @@ async def test_a_handler_that_blocks_after_it_has_waited_is_told(caplog: pytest.
 
     async def handler(event: Any) -> None:
         await asyncio.sleep(0)
-        watched.block(LOOKS)
+        watched.block(MAX_MISSED)
 
     await run(handler, watched.clock)
 
@@ -73,7 +73,7 @@ async def test_a_handler_is_told_once_in_some_minutes(caplog: pytest.LogCaptureF
     watched = Watched()
 
     async def handler(event: Any) -> None:
-        watched.block(LOOKS)
+        watched.block(MAX_MISSED)
 
     for _ in range(5):
         await run(handler, watched.clock, timeout=60)
@@ -86,7 +86,7 @@ async def test_a_handler_is_told_once_in_some_minutes(caplog: pytest.LogCaptureF
 
 
 async def test_a_loop_that_answers_is_not_blocked(caplog: pytest.LogCaptureFixture) -> None:
-    """However many looks there are."""
+    """However many checks there are."""
     watched = Watched()
 
     async def handler(event: Any) -> None:
@@ -104,7 +104,7 @@ async def test_a_task_that_a_handler_left_behind_is_told_with_its_place(caplog: 
     watched = Watched()
 
     async def left_behind() -> None:
-        watched.block(LOOKS)
+        watched.block(MAX_MISSED)
 
     await asyncio.create_task(left_behind())
 
@@ -117,9 +117,9 @@ async def test_the_thread_of_a_watch_gets_answers_from_its_loop() -> None:
     """The answer comes through the loop that ran when the watch was made."""
     watch = LoopWatch.of_running_loop(VirtualClock(NOON))
 
-    looking = threading.Thread(target=watch.look)
-    looking.start()
-    looking.join()
+    checking = threading.Thread(target=watch.check)
+    checking.start()
+    checking.join()
     assert watch.waits
     await turns()
 

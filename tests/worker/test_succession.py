@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from receiver.core.types import WorkerId
-from receiver.worker.upkeep.supervisor import ProcessEnd, Succession
+from receiver.worker.upkeep.supervisor import NextWorker, ProcessEnd
 
 
 def command(worker: WorkerId, dead: Sequence[WorkerId], store_refusal_told: bool) -> Sequence[str]:
@@ -14,9 +14,9 @@ def command(worker: WorkerId, dead: Sequence[WorkerId], store_refusal_told: bool
 def test_a_worker_that_gave_its_work_back_is_not_dead() -> None:
     """So it is after new code: the next worker need not be careful. Those that died before it still count."""
     names = map(WorkerId, "abcd")
-    succession = Succession(command, lambda: next(names), store_refused=3)
+    next_worker = NextWorker(command, lambda: next(names), store_refused=3)
 
-    assert succession(None) == []
-    assert succession(ProcessEnd(0, ran_long=False)) == []
-    assert succession(ProcessEnd(None, ran_long=False)) == ["b"]
-    assert succession(ProcessEnd(0, ran_long=False)) == ["b"]
+    assert next_worker(None) == []
+    assert next_worker(ProcessEnd(0, ran_long=False)) == []
+    assert next_worker(ProcessEnd(None, ran_long=False)) == ["b"]
+    assert next_worker(ProcessEnd(0, ran_long=False)) == ["b"]

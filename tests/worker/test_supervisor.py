@@ -14,7 +14,7 @@ import pytest
 
 from receiver.core.clock import Timer, VirtualClock
 from receiver.core.types import WorkerId
-from receiver.worker.upkeep.supervisor import Succession, Supervisor, own_command, supervise
+from receiver.worker.upkeep.supervisor import NextWorker, Supervisor, own_command, supervise
 from tests.doubles import NOON, event_of, soon, turns
 
 SECOND = timedelta(seconds=1)
@@ -55,9 +55,9 @@ class Staff:
         program = self._programs.pop(0) if len(self._programs) > 1 else self._programs[0]
         return program.split(" ") if program.startswith("/") else (sys.executable, "-I", "-S", "-c", program)
 
-    def succession(self) -> Succession:
+    def next_worker(self) -> NextWorker:
         """Return what a supervisor asks for the next program."""
-        return Succession(self.command, self.new_id, store_refused=STORE_REFUSED)
+        return NextWorker(self.command, self.new_id, store_refused=STORE_REFUSED)
 
     def new_id(self) -> WorkerId:
         """Return a name that no other has."""
@@ -79,7 +79,7 @@ async def supervised(
 ) -> AsyncIterator[tuple[Supervisor, "asyncio.Task[None]"]]:
     """Supervise for the length of the block; yield the supervisor too."""
     supervisor = Supervisor(
-        staff.succession(),
+        staff.next_worker(),
         os.environ,
         clock,
         grace=grace,
@@ -150,7 +150,7 @@ async def test_it_knows_whether_there_is_a_worker(tmp_path: Path) -> None:
     clock = WatchedClock()
     staff = Staff(f"open({str(fifo)!r}).read()")
     supervisor = Supervisor(
-        staff.succession(), os.environ, clock, grace=SECOND, refused=REFUSED, store_refused=STORE_REFUSED
+        staff.next_worker(), os.environ, clock, grace=SECOND, refused=REFUSED, store_refused=STORE_REFUSED
     )
     assert not supervisor.is_running
 
@@ -345,7 +345,7 @@ async def test_a_worker_sees_the_environment_given_and_an_open_input(tmp_path: P
     )
     clock = WatchedClock()
     supervisor = Supervisor(
-        Staff(program).succession(),
+        Staff(program).next_worker(),
         {"RECEIVER_PATH": "/x"},
         clock,
         grace=SECOND,
@@ -462,7 +462,7 @@ async def test_it_tells_when_there_is_a_process_and_when_there_is_none(
             os.write(ends, b"x")
 
     supervisor = Supervisor(
-        staff.succession(),
+        staff.next_worker(),
         os.environ,
         clock,
         kind="web_process",
@@ -519,7 +519,7 @@ async def test_if_a_first_process_is_refused_all_others_stop(tmp_path: Path) -> 
 
 def _supervisor(staff: Staff, clock: WatchedClock) -> Supervisor:
     return Supervisor(
-        staff.succession(),
+        staff.next_worker(),
         os.environ,
         clock,
         grace=20 * SECOND,

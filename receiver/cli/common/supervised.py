@@ -14,7 +14,7 @@ from receiver.core.types import WorkerId
 from receiver.settings import PREFIX, Settings
 from receiver.worker.upkeep.supervisor import (
     NO_BYTECODE,
-    Succession,
+    NextWorker,
     Supervisor,
     new_worker_id,
     own_command,
@@ -53,7 +53,7 @@ def worker_supervisors(
     def supervisor(number: int) -> Supervisor:
         port = settings.metrics_port and settings.metrics_port + number
         return Supervisor(
-            Succession(command, new_worker_id, store_refused=STORE_UNREACHABLE),
+            NextWorker(command, new_worker_id, store_refused=STORE_UNREACHABLE),
             {
                 **environment(flags),
                 f"{PREFIX}METRICS_PORT": str(port),
