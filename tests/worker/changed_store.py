@@ -20,11 +20,11 @@ PAUSE = timedelta(milliseconds=20)
 
 
 class ChangedStore(MemoryStore):
-    """A store whose changes are those of others, as with a database in a file. It counts looks for deliveries."""
+    """A store whose changes are those of others, as with a database in a file. It counts checks for deliveries."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.looks = 0
+        self.checks = 0
         self.records = asyncio.Event()
         """Results are recorded while this is set."""
         self.records.set()
@@ -71,7 +71,7 @@ class ChangedStore(MemoryStore):
 
     async def routing_batch(self, *, limit: int, max_bytes: int) -> RoutingBatch:
         """Count it."""
-        self.looks += 1
+        self.checks += 1
         return await super().routing_batch(limit=limit, max_bytes=max_bytes)
 
 

@@ -15,7 +15,7 @@ from receiver.worker.events import DriftLogger
 from receiver.worker.routing import Holds, RoutingPlanner
 from receiver.worker.work_in_hand import ReadyQueue, ReadyQueues
 from tests.doubles import NOON
-from tests.worker.test_slots import claimed
+from tests.worker.test_ready_queues import claimed
 
 H = HandlerName("h")
 MOST = 1_000

@@ -1,4 +1,4 @@
-"""Keeping a worker running: real child processes, and pauses on a clock that is moved by hand."""
+"""Keeping a worker running: real child processes, a clock that is moved by hand, and what the next takes over."""
 
 import asyncio
 import logging
@@ -14,7 +14,7 @@ import pytest
 
 from receiver.core.clock import Timer, VirtualClock
 from receiver.core.types import WorkerId
-from receiver.worker.upkeep.supervisor import NextWorker, Supervisor, own_command, supervise
+from receiver.worker.upkeep.supervisor import NextWorker, ProcessEnd, Supervisor, own_command, supervise
 from tests.doubles import NOON, event_of, soon, turns
 
 SECOND = timedelta(seconds=1)
@@ -531,3 +531,19 @@ def _supervisor(staff: Staff, clock: WatchedClock) -> Supervisor:
 def test_the_command_of_a_child_is_this_interpreters() -> None:
     """So that it finds the same packages, and no file of the deployment in the place of one."""
     assert own_command("work", "--name", "w") == (sys.executable, "-P", "-m", "receiver", "work", "--name", "w")
+
+
+def command(worker: WorkerId, dead: Sequence[WorkerId], store_refusal_told: bool) -> Sequence[str]:
+    """Return the dead workers alone."""
+    return dead
+
+
+def test_a_worker_that_gave_its_work_back_is_not_dead() -> None:
+    """So it is after new code: the next worker need not be careful. Those that died before it still count."""
+    names = map(WorkerId, "abcd")
+    next_worker = NextWorker(command, lambda: next(names), store_refused=3)
+
+    assert next_worker(None) == []
+    assert next_worker(ProcessEnd(0, ran_long=False)) == []
+    assert next_worker(ProcessEnd(None, ran_long=False)) == ["b"]
+    assert next_worker(ProcessEnd(0, ran_long=False)) == ["b"]
