@@ -229,6 +229,6 @@ def _open_clients(settings: Settings) -> AbstractAsyncContextManager[Clients | N
     """Open clients of the service for handlers, if there is a key."""
     if settings.api_key is None:
         return nullcontext()
-    from receiver.service.client.shared import open_clients  # loads httpx
+    from receiver.service.client.clients import open_clients  # loads httpx
 
     return open_clients(settings.base_url, settings.api_key.get_secret_value())

@@ -63,7 +63,7 @@ class _Plan:
     """The fields that can contain other models: attribute, and the step to it."""
 
     def allows(self, extra: Mapping[str, Any]) -> bool:
-        """Tell whether these extra values are no drift, as the meta tags of nearly every page."""
+        """Return whether these extra values are no drift, as the meta tags of nearly every page."""
         return self.names_keys_freely and self.keys.isdisjoint(extra)
 
 

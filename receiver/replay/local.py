@@ -71,7 +71,7 @@ class LocalRunner:
 
     @property
     def waiting(self) -> bool:
-        """Tell whether some deliveries wait for others of their batch."""
+        """Return whether some deliveries wait for others of their batch."""
         return bool(self._batches)
 
     async def run(self, stored: StoredDelivery, only: frozenset[HandlerName] | None = None) -> Sequence[LocalRun]:

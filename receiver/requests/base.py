@@ -101,7 +101,7 @@ def _require_uuid(value: str) -> str:
 
 
 def is_one_line(text: str) -> bool:
-    """Tell whether a text can stand in a header: RFC 9110, section 5.5."""
+    """Return whether a text can stand in a header: RFC 9110, section 5.5."""
     return not any(character in text for character in "\r\n\0")
 
 

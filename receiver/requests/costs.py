@@ -135,7 +135,7 @@ def _size(target: Target) -> tuple[int, int]:
 def _pages(
     options: ContentRequest, fewest: int, most: int, pdf_pages: int, *, unkept: bool | None = None
 ) -> Iterator[_Part]:
-    """Yield the rules for scraped pages, of which there are `fewest` to `most`."""
+    """Yield the rules for `fewest` to `most` scraped pages."""
     for low, high, reason in _per_page(options, unkept=unkept is True):
         yield low * fewest, high * most, reason
     if pdf_pages and _parses_pdf(options):

@@ -97,7 +97,7 @@ class EmailFields(BaseModel):
     include_diffs: StrictBool | None = None
     """Whether a mail shows the differences of changed pages."""
     recipients: Sequence[str] | None = None
-    """Addresses as NAME@DOMAIN, at most 25. Somebody outside of the team has to agree first."""
+    """Addresses as NAME@DOMAIN, at most 25. People outside of the team have to agree first."""
 
 
 class WebhookFields(BaseModel):

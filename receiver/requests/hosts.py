@@ -12,7 +12,7 @@ def require_host_name(value: str) -> str:
     """Return the name of a public host: RFC 952 as changed by RFC 1123, section 2.1.
 
     Its labels have letters, digits and hyphens, a hyphen neither first nor last. It has a dot, and its last label
-    is no number, which tells it from an address. A name in another script is given with its A-labels (RFC 5890).
+    is no number, unlike that of an address. A name in another script is given with its A-labels (RFC 5890).
     """
     labels = value.split(".")
     well_formed = len(labels) >= 2 and not labels[-1].isdigit() and all(_is_host_label(label) for label in labels)

@@ -164,7 +164,7 @@ class AgentRequest(Request):
     model: Literal["spark-1-pro", "spark-1-mini", "spark-2"] | None = None
     """Name of the agent's model; the service chooses one without it."""
     thread_id: Uuid | None = None
-    """UUID of a conversation that this job goes on with; its first answer names it."""
+    """UUID of a conversation that this job continues; the first answer of that conversation names it."""
     webhook: AgentWebhook | None = None
     """Where the job's events go."""
     threat_protection: ThreatProtection | None = None

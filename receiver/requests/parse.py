@@ -30,7 +30,7 @@ class ParseRequest(FileOptions):
     file: Annotated[bytes, Strict(), Field(min_length=1, max_length=MAX_FILE_BYTES, exclude=True, repr=False)]
     """The bytes of the file, at most 50 MiB."""
     filename: Annotated[str, AfterValidator(_require_file_name), Field(exclude=True)]
-    """Its name. The service tells the kind of the file by the extension, such as `.pdf` or `.docx`."""
+    """Its name. The service recognizes the kind of the file by the extension, such as `.pdf` or `.docx`."""
     content_type: Annotated[Annotated[str, AfterValidator(_require_media_type)] | None, Field(exclude=True)] = None
     """Its media type, such as `application/pdf`; the service looks at it if the extension says nothing."""
     zero_data_retention: StrictBool | None = None

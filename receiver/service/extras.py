@@ -1,4 +1,4 @@
-"""What is said when the packages of an extra are missing. This module needs none of them."""
+"""What is said when the packages of an extra are missing. This module needs no such package."""
 
 import importlib.util
 

@@ -195,7 +195,7 @@ class JobAsked:
     job_id: str
     """The crawl, batch, extract or agent job, or the monitor's check."""
     reason: str
-    """Why the worker asked: the job has `ended`, or it is `silent`, so that nothing arrives any more."""
+    """Why the worker asked: the job has `ended`, or it is `silent`: nothing arrives any more."""
     outcome: str
     """`brought_in` (deliveries were missing), `nothing_missing`, `not_over`, `impossible` (the job has expired, for
     example) or `failed`. After `not_over` and `failed` the worker asks again later."""

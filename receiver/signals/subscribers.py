@@ -277,7 +277,7 @@ class _Relay(_Outlet):
 
 
 class _AsyncRelay(_Relay):
-    """A relay whose thread runs an event loop, also between records, so that the subscriber's tasks go on."""
+    """A relay whose thread runs an event loop, also between records, for the tasks that the subscriber starts."""
 
     def __init__(self, subscriber: Callable[..., Any]) -> None:
         super().__init__(subscriber)
@@ -321,7 +321,7 @@ class _AsyncRelay(_Relay):
                 return self._queue.get_nowait()
             self._news.clear()
             self._asleep = True
-            if self._queue.empty():  # asked after setting `_asleep`: a record put before that woke nobody
+            if self._queue.empty():  # asked after setting `_asleep`: a record put before that woke no thread
                 await self._news.wait()
             self._asleep = False
 

@@ -11,7 +11,7 @@ from starlette.types import ASGIApp
 from receiver.emulator.app import Emulator
 from receiver.emulator.options import EmulatorOptions, SiteSource
 from receiver.service.client import AsyncClient, Client
-from receiver.service.client.shared import ServiceClients
+from receiver.service.client.clients import ServiceClients
 from receiver.service.responses import AgentStatus, ExtractStatus, JobStarted, JobStatus
 from receiver.testing.clock import SteppedClock
 

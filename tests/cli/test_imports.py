@@ -63,7 +63,7 @@ def test_a_moment_that_no_calendar_has_is_damage(capsys: pytest.CaptureFixture[s
 
 def test_a_packed_file_of_empty_lines_ends_with_a_reason(capsys: pytest.CaptureFixture[str]) -> None:
     """One line for it, with the place and the number of bytes, and exit code 1."""
-    header = b'{"format":"crawl-receiver bundle","version":1,"made_at":"2026-08-04T12:00:00Z","count":0}\n'
+    header = b'{"format":"crawl-receiver bundle","version":2,"made_at":"2026-08-04T12:00:00Z","count":0}\n'
     Path("bundle.gz").write_bytes(gzip.compress(header) + gzip.compress(b"\n" * 2**24) * 20)
 
     assert invoke("import", "bundle.gz", "--yes") == 1
@@ -112,7 +112,7 @@ def test_a_conflict_is_reported_and_the_stored_body_stays(capsys: pytest.Capture
         (
             b'{"format":"crawl-receiver bundle","version":3}\n',
             2,
-            "receiver: a bundle of version 3, and this program reads up to version 2: install a newer one\n",
+            "receiver: a bundle of version 3, and this program reads version 2\n",
         ),
     ],
 )
@@ -167,7 +167,7 @@ SELECT count(*) FROM deliveries AS a, (SELECT 1 FROM deliveries LIMIT 2) WHERE a
 def made_elsewhere(trigger: str) -> None:
     """Make an empty store with a trigger in it."""
     Path("none").write_bytes(
-        b'{"format":"crawl-receiver bundle","version":1,"made_at":"2026-08-04T12:00:00Z","count":0}'
+        b'{"format":"crawl-receiver bundle","version":2,"made_at":"2026-08-04T12:00:00Z","count":0}'
     )
     invoke("import", "none", "--yes", "--store", OTHER)
     execute(trigger)

@@ -12,9 +12,9 @@ from pydantic import ValidationError
 from receiver.core.body_cost import NEVER_REFUSED
 from receiver.core.envelope import load_json
 from receiver.events import EVENT_CLASSES, Event, UnknownEvent, parse_event
+from receiver.events.catalog import StrictReader
 from receiver.events.documents import ServiceModel
 from receiver.events.documents.shape import _strict_validator
-from receiver.events.strict import StrictReader
 from tests.events.recorded import SAMPLES, VECTORS
 
 BODIES = {

@@ -14,8 +14,7 @@ from receiver.core.bulk import Imported
 from receiver.core.deliveries import Delivery, DeliveryFilter, StoredDelivery
 from receiver.core.ports.store import Store
 from receiver.core.types import AppendOutcome, Origin
-from receiver.replay.bundles.format import BundleWriter, Header
-from receiver.replay.bundles.reading import Entry, read_bundle
+from receiver.replay.bundles.format import BundleWriter, Entry, Header, read_bundle
 from receiver.stores.memory import MemoryStore
 from receiver.stores.sqlite.store import SqliteStore
 from tests.doubles import NOON, appended

@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from receiver.errors import WrongExpression
-from receiver.replay.expressions import compile_expression
-from receiver.replay.expressions.grammar import MAX_DEPTH, MAX_LENGTH, WORDS, parse
-from receiver.replay.expressions.nodes import (
+from receiver.replay.expressions import (
+    MAX_DEPTH,
+    MAX_LENGTH,
     OPERATORS,
+    WORDS,
     And,
     Comparison,
     EventCondition,
@@ -24,6 +25,8 @@ from receiver.replay.expressions.nodes import (
     Operand,
     Or,
     Path,
+    compile_expression,
+    parse,
 )
 from receiver.service.samples import load_sample
 from tests.core.test_lenient_json import json_values

@@ -17,8 +17,7 @@ from receiver.core.types import AttemptOutcome, Trigger
 from receiver.core.work import Attempt
 from receiver.errors import ConfigurationError
 from receiver.replay.local import LocalRun
-from receiver.replay.outcomes import Change, Earlier, RunResult
-from receiver.replay.saved_results import header, read_results, seek_end
+from receiver.replay.outcomes import Change, Earlier, RunResult, header, read_results, seek_end
 from receiver.routing import Router
 from tests.doubles import NOON, delivery
 
@@ -196,25 +195,6 @@ def test_the_last_outcome_of_a_call_counts() -> None:
         assert earlier.compare(last)[0] is Change.SAME
 
 
-VERSION_1 = b"""{"format": "receiver-outcomes", "version": 1}
-{"key": "k", "type": "crawl.page", "handler": "one", "outcome": "succeeded", "error": null, "seconds": 0.25, "value": 1}
-{"key": "l", "type": "crawl.page", "handler": "one", "outcome": "failed", "error": "E: no", "seconds": 1, "value": null}
-"""  # noqa: E501 - a file is kept as it was written
-
-
-def test_a_file_of_version_1_is_read_and_can_be_continued() -> None:
-    """Version 1 names the id of a delivery `key`."""
-    file = io.BytesIO(VERSION_1)
-    seek_end(file, "file")
-    file.write(f"{RunResult.of(ran(3, key='m')).line()}\n".encode())
-    file.seek(0)
-
-    with Earlier(read_results(file, "file")) as earlier:
-        assert earlier.compare(RunResult.of(ran(1, key="k"))) == (Change.SAME, "returned 1")
-        assert earlier.compare(RunResult.of(ran(1, key="l"))) == (Change.NEWLY_PASSING, "raised E: no")
-        assert earlier.compare(RunResult.of(ran(3, key="m"))) == (Change.SAME, "returned 3")
-
-
 _LINE = RunResult.of(ran(1)).line()
 
 
@@ -224,7 +204,7 @@ _LINE = RunResult.of(ran(1)).line()
         (b"", "file was not written by `receiver replay --save`"),
         (b"print('hello')\n", "file was not written by"),
         (b"[1]\n", "file was not written by"),
-        (b'{"format":"receiver-outcomes","version":3}\n', "format is 3, and this program reads up to 2"),
+        (b'{"format":"receiver-outcomes","version":3}\n', "format is 3, and this program reads format 2"),
         (header() + b"{}\n", "file, line 2: this is not a result"),
         (header() + f"{_LINE}\n{_LINE[:-5]}".encode(), "file, line 3: this is not a result"),
         (header() + _LINE.replace('"id": "k"', '"id": 7').encode(), "file, line 2"),

@@ -13,8 +13,7 @@ from receiver import parse_event
 from receiver.core.deliveries import Delivery
 from receiver.core.envelope import load_json, read_envelope
 from receiver.core.types import DeliveryKey
-from receiver.replay.bundles.format import BundleWriter, Header
-from receiver.replay.bundles.reading import Entry, read_bundle
+from receiver.replay.bundles.format import BundleWriter, Entry, Header, read_bundle
 from receiver.replay.bundles.redaction import redacted, redacted_body
 from receiver.service.samples import encode, load_sample, sample_names
 from tests.core.test_lenient_json import json_values

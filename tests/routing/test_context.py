@@ -18,7 +18,7 @@ from receiver.events import Event
 from receiver.routing import Router
 from receiver.routing.context import Context
 from receiver.service.client import AsyncClient, Client
-from receiver.service.client.shared import ServiceClients
+from receiver.service.client.clients import ServiceClients
 from receiver.worker.attempts import Claimed, Ended
 from receiver.worker.calls.runner import Runner
 from tests.doubles import NOON, Inline, delivery, soon

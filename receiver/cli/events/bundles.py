@@ -36,8 +36,7 @@ from receiver.core.ports.store import Controls
 from receiver.core.text import counted, escape_controls
 from receiver.core.types import AppendOutcome, DeliveryKey
 from receiver.errors import ReceiverError
-from receiver.replay.bundles.format import BundleWriter, Damage, Header
-from receiver.replay.bundles.reading import Bundle, Entry, read_bundle
+from receiver.replay.bundles.format import Bundle, BundleWriter, Damage, Entry, Header, read_bundle
 from receiver.replay.bundles.redaction import redacted
 from receiver.settings import Settings, load_reading_settings, load_settings
 from receiver.stores.sqlite.system_files import require_no_database

@@ -28,8 +28,7 @@ from receiver.errors import ConfigurationError, ReceiverError
 from receiver.replay.frozen_time import FrozenTime
 from receiver.replay.local import LocalRun, LocalRunner
 from receiver.replay.network import no_network
-from receiver.replay.outcomes import Change, Earlier, RunResult
-from receiver.replay.saved_results import header, read_results, seek_end
+from receiver.replay.outcomes import Change, Earlier, RunResult, header, read_results, seek_end
 from receiver.routing.context import AskOnce
 from receiver.running import open_replay
 from receiver.runtime.tracebacks import user_frames

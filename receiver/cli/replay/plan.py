@@ -24,7 +24,7 @@ from receiver.core.work import WorkFilter
 from receiver.core.work_states import OPEN
 from receiver.errors import ConfigurationError, NoBundle
 from receiver.events import EVENT_CLASSES, UnknownEvent
-from receiver.replay.bundles.reading import Bundle, Entry, read_bundle
+from receiver.replay.bundles.format import Bundle, Entry, read_bundle
 from receiver.replay.selection import Selection
 from receiver.routing import Handler
 

@@ -177,7 +177,7 @@ def scenario_options(*flags: Callable[[Command], Command]) -> Callable[[Command]
 
 
 def _scenario(file: BinaryIO | None, given: Mapping[str, Any]) -> Any:
-    from receiver.service.simulator.scenario_file import read_toml, scenario_of, with_values
+    from receiver.service.simulator.scenario import read_toml, scenario_of, with_values
 
     flags = {name: value for name, value in given.items() if value is not None and value != ()}
     raw = {} if file is None else read_toml(file)

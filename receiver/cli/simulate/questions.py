@@ -11,11 +11,19 @@ from receiver.cli.common.output import flush, write_json, write_line
 from receiver.cli.simulate.flags import ARRIVALS, ENDPOINT, OUTAGES, SENDER, TRAFFIC, scenario_options
 from receiver.core.text import counted
 from receiver.core.units import in_words
-from receiver.service.simulator.drain import Trial, load, trials
-from receiver.service.simulator.maintenance import Advice, Split, advise
+from receiver.service.simulator.questions import (
+    KINDS,
+    Advice,
+    Split,
+    Survived,
+    Trial,
+    advise,
+    always_survived,
+    load,
+    trials,
+)
+from receiver.service.simulator.questions import survive as survived_outages
 from receiver.service.simulator.scenario import OutageKind, Scenario
-from receiver.service.simulator.survival import KINDS, Survived, always_survived
-from receiver.service.simulator.survival import survive as survived_outages
 
 
 @click.command()

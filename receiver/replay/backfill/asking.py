@@ -12,7 +12,7 @@ from receiver.replay.backfill.comparing import Missing, Spool, compare, delivere
 from receiver.replay.backfill.payloads import Payload
 
 MAX_BYTES = 1024**3
-"""Bytes of missing results that are kept until somebody has agreed to their import."""
+"""Bytes of missing results that are kept until the operator agrees to their import."""
 
 
 class AskedResults:
@@ -55,8 +55,8 @@ class AskService:
         self._base_url = base_url
         self._clock = clock
 
-    async def compare(self, reports: DeliveryReader, job_id: str, told: Callable[[], None]) -> AskedResults:
-        """Compare what the service has with what has arrived. `told` is called for each event.
+    async def compare(self, reports: DeliveryReader, job_id: str, seen: Callable[[], None]) -> AskedResults:
+        """Compare what the service has with what has arrived. `seen` is called for each event.
 
         Raises ReceiverError: the job cannot be compared, or the call has failed; its text says what to do.
         """
@@ -69,7 +69,7 @@ class AskService:
         try:
             async with AsyncClient(self._api_key, self._base_url) as client:
                 events = produced(client, Asked(job_id, found.family or "", found.monitor_id))
-                missing = await compare(found, _bounded(events, spool, told), spool)
+                missing = await compare(found, _bounded(events, spool, seen), spool)
         except BaseException as exc:
             spool.__exit__()
             if isinstance(exc, ServiceError):
@@ -79,10 +79,10 @@ class AskService:
 
 
 async def _bounded(
-    events: AsyncIterator[Payload], spool: Spool, told: Callable[[], None]
+    events: AsyncIterator[Payload], spool: Spool, seen: Callable[[], None]
 ) -> AsyncIterator[Payload]:
     async for event in events:
         if spool.end() > MAX_BYTES:
             raise NotComparable("too much is missing for one look: use `receiver backfill --job` for it")
-        told()
+        seen()
         yield event

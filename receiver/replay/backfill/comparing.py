@@ -191,5 +191,5 @@ async def to_import(
 
 
 def _headers(origin: Origin) -> Headers:
-    """Return the headers of a delivery that is made here. The second one tells people its origin."""
+    """Return the headers of a delivery that is made here. The second one names its origin."""
     return ("content-type", "application/json"), ("x-receiver-origin", origin.value)

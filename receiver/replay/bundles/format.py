@@ -1,9 +1,6 @@
-"""The lines of a bundle: a header, then one delivery each, all of them JSON objects in UTF-8.
+"""The format of bundles: a header and one line per delivery; how a bundle is written and read.
 
-The fields of the envelope are written beside the body and are not read from it again. So a delivery keeps its id
-and its type, whatever version of this program imports it, and no body has to be parsed.
-
-Version 1 named the id of a delivery `key`. Both names are read, and `id` is written.
+Reading and writing need bounded memory. A reader yields damage in its place, and goes on with the next delivery.
 """
 
 import base64
@@ -16,7 +13,6 @@ from typing import IO, Annotated, Literal, NamedTuple
 
 from pydantic import (
     AfterValidator,
-    AliasChoices,
     AwareDatetime,
     BaseModel,
     ConfigDict,
@@ -79,7 +75,7 @@ class Header(_Kind):
 
 
 class _Line(_Strict):
-    id: Annotated[str, Field(max_length=200, validation_alias=AliasChoices("id", "key"))]
+    id: Annotated[str, Field(max_length=200)]
     type: str
     job_id: str | None
     webhook_id: str | None
@@ -130,11 +126,8 @@ def parse_header(line: bytes) -> Header:
     """Return the header of a bundle, or raise NoBundle."""
     try:
         version = _Kind.model_validate_json(line).version
-        if version > VERSION:
-            raise NoBundle(
-                f"a bundle of version {version}, and this program reads up to version {VERSION}: "
-                "install a newer one"
-            )
+        if version != VERSION:
+            raise NoBundle(f"a bundle of version {version}, and this program reads version {VERSION}")
         return Header.model_validate_json(line)
     except ValidationError as exc:
         raise NoBundle(f"not a bundle: its first line is not a header ({_complaint(exc)})") from None
@@ -222,7 +215,6 @@ def _complaint(exc: ValidationError) -> str:
     return f"{'.'.join(str(step) for step in error['loc']) or 'the line'}: {plain_reason(error)}"
 
 
-# FOLDED: Cuts a file into lines in bounded memory.
 MAX_SKIPPED = 64 * 1024 * 1024
 """Bytes of empty and of too long lines that every file may have."""
 MAX_RATIO = 100
@@ -329,7 +321,6 @@ class _Cutting:
         )
 
 
-# FOLDED: Writes a bundle in large pieces, with gzip or without.
 _PIECE = 2**20
 
 
@@ -359,3 +350,64 @@ class BundleWriter:
             self._stream.write(packed(piece) if self._pack else piece)
         self._lines.clear()
         self._length = 0
+
+
+MAX_DAMAGED = 10_000
+"""The most damaged places, and the most lines beyond the count in the header. Then reading ends."""
+
+
+class Entry(NamedTuple):
+    """A delivery of a bundle, with the count of its duplicates."""
+
+    line: int
+    delivery: Delivery
+    duplicates: int
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """A bundle that is being read. `entries` can be iterated once."""
+
+    header: Header
+    entries: Iterator[Entry | Damage]
+
+
+def read_bundle(stream: IO[bytes], *, max_body: int) -> Bundle:
+    """Return the bundle in a file, gzip or not, or raise NoBundle; ReceiverError if the file cannot be read.
+
+    Memory is bounded by the longest body that is allowed, whatever the file contains.
+    """
+    lines = lines_of(Unpacked(stream), longest=longest_line(max_body))
+    match next(lines, None):
+        case None:
+            raise NoBundle("not a bundle: it is empty")
+        case Damage(reason=reason):
+            raise NoBundle(f"not a bundle: its first line is not a header ({reason})")
+        case BundleLine(text=text):
+            header = parse_header(text)
+            return Bundle(header, _entries(header, lines))
+
+
+def _entries(header: Header, lines: Iterator[BundleLine | Damage]) -> Iterator[Entry | Damage]:
+    found = damaged = 0
+    last = 1
+    for line in lines:
+        entry = line if isinstance(line, Damage) else _entry(line)
+        found += not (isinstance(entry, Damage) and entry.is_gap)
+        damaged += isinstance(entry, Damage)
+        last = entry.line
+        yield entry
+        if max(damaged, found - header.count) > MAX_DAMAGED:
+            what = "places are damaged" if damaged > MAX_DAMAGED else "lines are not in the header's count"
+            yield Damage(last, f"more than {MAX_DAMAGED:,} {what}, so the rest of the file is not read")
+            return
+    if found != header.count:
+        yield Damage(last, f"the header counts {header.count:,} deliveries, and {found:,} lines came")
+
+
+def _entry(line: BundleLine) -> Entry | Damage:
+    try:
+        delivery, duplicates = parse_delivery(line.text)
+    except NoDelivery as exc:
+        return Damage(line.number, str(exc) if line.ended else f"the file ends within this line ({exc})")
+    return Entry(line.number, delivery, duplicates)

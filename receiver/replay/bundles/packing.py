@@ -9,13 +9,13 @@ from receiver.errors import ReceiverError
 
 CHUNK = 2**16
 _SLICE = 2**13
-"""Bytes that zlib gets at once. It copies the bytes behind the end of a member, so they must be few."""
+"""Bytes that zlib gets at once. It copies the bytes after the end of a member, so they must be few."""
 _GZIP = 31
 """Makes zlib read and write the gzip format (zlib manual, deflateInit2 and inflateInit2)."""
 _LEVEL = 3
 """Half again as fast as level 4 and 6 % larger, and three times as fast as level 6; measured on pages of 2 KB."""
 _BEGINNING = bytes([0x1F, 0x8B, 8, 0, 0, 0, 0, 0])
-"""The first bytes of each member: no name and no time, so that the same content gives the same file."""
+"""The first bytes of each member: no name and no time: the same content gives the same file."""
 _MAGIC = _BEGINNING[:2]
 
 
@@ -66,7 +66,7 @@ class Unpacked:
 
 
 class _Unpacking:
-    """Unpacks one member after the other. After damage it goes on with the next member that this program wrote.
+    """Unpacks one member after the other. After damage it continues with the next member that this program wrote.
 
     zlib often notices damage late, so the search for the next member goes back a little. After damage to a member
     that was found in this way, the search does not go back. So each byte is unpacked at most twice, however many
@@ -83,7 +83,7 @@ class _Unpacking:
         self._unread = b""
 
     def is_cut(self) -> bool:
-        """Tell whether the data ends too early."""
+        """Return whether the data ends too early."""
         return self._member is not None or (bool(self._unread) and not self._lost)
 
     def feed(self, chunk: bytes) -> Iterator[bytes | Gap]:

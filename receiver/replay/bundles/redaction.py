@@ -14,7 +14,6 @@ import re
 
 from receiver.core.deliveries import Delivery
 from receiver.core.envelope import PLAIN_ID, NotJson, load_json
-from receiver.core.types import Headers
 
 _ENVELOPE = frozenset({"type", "id", "jobId", "webhookId"})
 """On the first level these stay if they look like ids."""
@@ -48,7 +47,9 @@ def redacted(delivery: Delivery) -> Delivery:
         type=_plain(delivery.type) or "",
         job_id=_plain(delivery.job_id),
         webhook_id=_plain(delivery.webhook_id),
-        headers=_headers(delivery.headers),
+        headers=tuple(
+            [(name, value if name in _PLAIN_HEADERS else _hidden(value)) for name, value in delivery.headers]
+        ),
         body=redacted_body(delivery.body),
     )
 
@@ -63,10 +64,6 @@ def redacted_body(body: bytes) -> bytes:
     if "\0" in text:  # JSON in UTF-16 or UTF-32, which can be valid UTF-8 too
         return b"x" * len(body)
     return _Hiding().hide(text).encode()
-
-
-def _headers(headers: Headers) -> Headers:
-    return tuple([(name, value if name in _PLAIN_HEADERS else _hidden(value)) for name, value in headers])
 
 
 def _plain(text: str | None) -> str | None:

@@ -5,29 +5,43 @@ module does only the I/O.
 """
 
 import asyncio
+import inspect
 import random
 import ssl
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import (
+    Any,
+    Concatenate,
+    Final,
+    Generic,
+    ParamSpec,
+    Self,
+    TypeVar,
+    get_args,
+    get_type_hints,
+    is_typeddict,
+)
+from urllib.parse import urlencode, urlsplit
 
 import httpx
 from pydantic import SecretStr
 
 from receiver.core.clock import BlockingClock, Clock, SystemClock, time_limit
-from receiver.errors import ServiceError
+from receiver.errors import ServiceError, UnexpectedAnswer
 from receiver.service.client import jobs, scrapes
 from receiver.service.client import monitors as watching
 from receiver.service.client.calls import ServiceCall, ServiceResponse
-from receiver.service.client.deadlines import CallDeadlines
-from receiver.service.client.paging import Pages
 from receiver.service.client.retrying import DEFAULT_PATIENCE, Pause, RetryPolicy, Script, call_steps
-from receiver.service.client.signatures import describe
 from receiver.service.client.transport import (
     FAULTS,
     GET_WITHIN,
     Body,
+    CallDeadlines,
     as_service_error,
     no_whole_answer,
     options,
@@ -36,8 +50,109 @@ from receiver.service.client.transport import (
 )
 from receiver.signals.traces.switch import call_span
 
-P = ParamSpec("P")
 T = TypeVar("T")
+
+MAX_ADDRESS_LENGTH = 8000
+MAX_PAGES = 10_000
+"""The most pages of one operation: a million results, by the service's 100 at once."""
+
+
+class Pages(Generic[T]):
+    """Finds the call for the next page. `call` is the one to make now, None after the last page.
+
+    Only path and query of an answer's `next` are used: its host may be another one, and that must not get our key.
+    A running job always names a next page, sometimes the page that was just read. An address that was read before
+    is the end. A service that always names a new one is an error: UnexpectedAnswer.
+    """
+
+    def __init__(self, first: ServiceCall[T], *, base_path: str) -> None:
+        self.call: ServiceCall[T] | None = first
+        self._base_path = base_path.rstrip("/")
+        query = urlencode(first.query)
+        self._seen = {f"{first.path}?{query}" if query else first.path}
+        self._last: Sequence[Any] = ()
+
+    def turn(self, page: T) -> None:
+        """Go on after this page."""
+        call, self.call = self.call, None
+        address = call.next(page) if call is not None and call.next is not None else None
+        if call is None or not address:
+            return
+        items = call.items(page) if call.items is not None else ()
+        if items and items == self._last:
+            raise UnexpectedAnswer(f"{call.method} {call.path}: the same results as on the page before")
+        self._last = items
+        target = self._target(call, address)
+        if target in self._seen:
+            return
+        if len(self._seen) == MAX_PAGES:
+            raise UnexpectedAnswer(f"{call.method} {call.path}: after {MAX_PAGES:,} pages it names a next one")
+        self._seen.add(target)
+        self.call = replace(call, path=target, query={})
+
+    def _target(self, call: ServiceCall[T], address: str) -> str:
+        """Return path and query, relative to the service's address."""
+        try:
+            if not address.isascii() or not address.isprintable() or len(address) > MAX_ADDRESS_LENGTH:
+                raise ValueError("not a form that can be asked for")
+            parts = urlsplit(address)
+        except ValueError:
+            raise UnexpectedAnswer(f"{call.method} {call.path}: its next page has no address") from None
+        path = "/" + parts.path.lstrip("/")
+        if path.startswith(f"{self._base_path}/"):
+            path = path.removeprefix(self._base_path)
+        return f"{path}?{parts.query}" if parts.query else path
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class _Unset:
+    """Stands for an option that is not given; the service decides about it then."""
+
+    def __repr__(self) -> str:
+        return "unset"
+
+
+UNSET: Final = _Unset()
+
+
+def describe(method: F, build: Callable[..., Any], *, yields: Any = None) -> F:
+    """Return the method with name, docstring and signature of the function that builds its call.
+
+    Keyword options are listed one by one. The method returns the call's result; with `yields`, such as Iterator, it
+    yields one for each page.
+    """
+    hints = get_type_hints(build)
+    (found,) = get_args(hints.pop("return"))
+    parameters = list(_parameters(build, hints))
+    first = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+    returns = found if yields is None else yields[found]
+    attributes = {
+        "__name__": build.__name__,
+        "__qualname__": build.__name__,
+        "__doc__": build.__doc__,
+        "__annotations__": {one.name: one.annotation for one in parameters} | {"return": returns},
+        "__signature__": inspect.Signature([first, *parameters], return_annotation=returns),
+        "__wrapped__": build,
+    }
+    for name, value in attributes.items():
+        setattr(method, name, value)
+    return method
+
+
+def _parameters(build: Callable[..., Any], hints: dict[str, Any]) -> Iterator[inspect.Parameter]:
+    for one in inspect.signature(build).parameters.values():
+        hint = hints[one.name]
+        if one.kind is not inspect.Parameter.VAR_KEYWORD:
+            yield one.replace(annotation=hint)
+            continue
+        (options,) = (part for part in get_args(hint) if is_typeddict(part))
+        for name, form in get_type_hints(options).items():
+            yield inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=UNSET, annotation=form)
+
+
+P = ParamSpec("P")
 
 SERVICE = "https://api.firecrawl.dev"
 MAX_REQUESTS = 32
@@ -353,3 +468,29 @@ class Client:
     checks = _in_plain(watching.checks)
     check = _in_plain(watching.check)
     check_pages = _pages_in_plain(watching.check_pages)
+
+
+_PATIENCE = RetryPolicy(budget=timedelta(seconds=20))
+"""A short budget: handlers have a time-out of their own, and their attempts are repeated later."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceClients:
+    """One client for async handlers and one for plain functions."""
+
+    for_async: AsyncClient
+    """For async handlers."""
+    for_plain: Client
+    """For plain functions."""
+
+
+@asynccontextmanager
+async def open_clients(base_url: str, api_key: str) -> AsyncIterator[ServiceClients]:
+    """Open clients of the service at `base_url`; they are closed at the end of the block.
+
+    Raises ConfigurationError for an unusable address or key.
+    """
+    certificates = httpx.create_ssl_context()
+    async with AsyncClient(api_key, base_url, patience=_PATIENCE, certificates=certificates) as for_async:
+        with Client(api_key, base_url, patience=_PATIENCE, certificates=certificates) as for_plain:
+            yield ServiceClients(for_async, for_plain)

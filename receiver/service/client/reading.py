@@ -107,7 +107,7 @@ def _lenient_object(body: bytes) -> Mapping[str, Any]:
 
 
 def _is_costly(body: bytes) -> bool:
-    """Tell whether an answer takes too much memory, by the rule for bodies of deliveries."""
+    """Return whether an answer takes too much memory, by the rule for bodies of deliveries."""
     return body_cost(body, precise_from=MAX_BODY_COST) > MAX_BODY_COST
 
 

@@ -58,7 +58,7 @@ def parse(
 ) -> ServiceCall[Document]:
     """Read a file, by its bytes, name and options or a whole request, and return its document.
 
-    Options are the fields of ParseRequest. The service tells the kind of the file by the extension of its name.
+    Options are the fields of ParseRequest. The service goes by the extension of the name.
     """
     named: Mapping[str, Any] = {**options} if filename is None else {"filename": filename, **options}
     request = made_of(ParseRequest, "file", file, named)

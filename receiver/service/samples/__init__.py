@@ -92,7 +92,7 @@ def sample(name: str, *, rng: random.Random, job_id: str | None = None) -> Paylo
     """Return a sample as a new delivery of a new job, or of the job named.
 
     The ids of delivery, job and scrapes are new, and equal where the sender's are. Ids of things that live longer,
-    such as a monitor, stay. A sample without an id gets none.
+    such as a monitor, stay. A sample without an id stays without.
     """
     payload: Payload = _renewed(load_sample(name), rng, job_id or new_job_id(rng))
     return payload
@@ -143,7 +143,7 @@ def encode(payload: object) -> bytes:
 
 
 def near(name: str, known: Sequence[str]) -> str:
-    """Return a hint at known names that resemble a wrong one; empty if none does."""
+    """Return a hint at known names that resemble a wrong one; empty without one."""
     close = resembling(name, known)
     close = close or [one for one in known if one.partition(".")[0] == name.partition(".")[0]]
     return did_you_mean(close)

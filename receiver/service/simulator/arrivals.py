@@ -1,4 +1,4 @@
-"""When deliveries are created: moment by moment, so that a million of them need no memory."""
+"""When deliveries are created: moment by moment: a million of them need no memory."""
 
 import heapq
 import math
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from receiver.core.units import MICROSECOND
 from receiver.service.samples import story_length
-from receiver.service.simulator.scenario import ArrivalPattern, Job
+from receiver.service.simulator.scenario import ArrivalPattern
 
 _SECOND_US = 1_000_000
 FIRST_JOB = 2
@@ -28,13 +28,12 @@ class Arrival(NamedTuple):
 
 def arrivals(wanted: ArrivalPattern, seed: int) -> Iterator[Arrival]:
     """Yield all arrivals in the order of time; at one moment exact ones, then steady traffic, then jobs."""
-    sources = [_exact(wanted, 0), _at_rate(wanted, seed, 1)]
-    sources += [_of_job(job, number) for number, job in enumerate(wanted.jobs, start=FIRST_JOB)]
+    sources = [(Arrival(moment // MICROSECOND, 0) for moment in sorted(wanted.at)), _at_rate(wanted, seed, 1)]
+    sources += [
+        _even(job.pace, story_length(job.family, job.pages), number, job.at // MICROSECOND)
+        for number, job in enumerate(wanted.jobs, start=FIRST_JOB)
+    ]
     return heapq.merge(*sources)
-
-
-def _exact(wanted: ArrivalPattern, job: int) -> Iterator[Arrival]:
-    return (Arrival(moment // MICROSECOND, job) for moment in sorted(wanted.at))
 
 
 def _at_rate(wanted: ArrivalPattern, seed: int, job: int) -> Iterator[Arrival]:
@@ -50,7 +49,7 @@ def _at_rate(wanted: ArrivalPattern, seed: int, job: int) -> Iterator[Arrival]:
 
 
 def _even(rate: float, number: int, job: int, first_us: int = 0) -> Iterator[Arrival]:
-    """Yield `number` arrivals, 1/rate apart, each rounded down to a microsecond, so that errors do not add up."""
+    """Yield `number` arrivals, 1/rate apart, each rounded down to a microsecond: errors do not add up."""
     gap = _SECOND_US / Fraction(str(rate))
     over, under = gap.numerator, gap.denominator
     return (Arrival(first_us + place * over // under, job) for place in range(number))
@@ -62,7 +61,3 @@ def _poisson(rate: float, seed: int) -> Iterator[int]:
     while True:
         seconds += rng.expovariate(rate)
         yield int(seconds * _SECOND_US)
-
-
-def _of_job(job: Job, number: int) -> Iterator[Arrival]:
-    return _even(job.pace, story_length(job.family, job.pages), number, job.at // MICROSECOND)

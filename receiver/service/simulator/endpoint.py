@@ -8,7 +8,7 @@ from datetime import timedelta
 from enum import StrEnum
 
 from receiver.core.units import MICROSECOND
-from receiver.service.simulator.scenario import Endpoint, Latency, Outage, OutageKind, Scenario
+from receiver.service.simulator.scenario import Endpoint, Latency, OutageKind, Scenario
 
 _SIGMAS_AT_P99 = 2.3263478740408408
 """The 99 % quantile of the standard normal distribution."""
@@ -42,7 +42,9 @@ class SimulatedEndpoint:
     def __init__(self, scenario: Scenario) -> None:
         endpoint = scenario.endpoint
         self._timeout = scenario.schedule.timeout // MICROSECOND
-        self._outages = [_window(outage) for outage in scenario.outages]
+        self._outages = [
+            (outage.start // MICROSECOND, outage.end // MICROSECOND, outage.kind) for outage in scenario.outages
+        ]
         self._latency = _latencies(endpoint.latency, scenario.seed)
         self._errors = random.Random(f"{scenario.seed} errors")  # noqa: S311 - repeatable, and no secret
         self._error_rate = endpoint.error_rate
@@ -88,10 +90,6 @@ class _Queue:
         started = max(now, self._free_at[0])
         heapq.heapreplace(self._free_at, started + work)
         return started - now
-
-
-def _window(outage: Outage) -> tuple[int, int, OutageKind]:
-    return outage.start // MICROSECOND, outage.end // MICROSECOND, outage.kind
 
 
 def _latencies(latency: Latency, seed: int) -> Callable[[], int]:

@@ -60,7 +60,7 @@ class Faulty:
     again: bool = False
     """Whether it is sent once more after it was delivered."""
     forgery: bool = False
-    """Whether somebody else sends a forged request beside it."""
+    """Whether a stranger sends a forged request beside it."""
 
 
 def draw_faults(faults: Faults, schedule: SenderSchedule, seed: int) -> Iterator[Faulty]:

@@ -108,7 +108,7 @@ class _Refusable:
 
 
 class Ledger:
-    """Keeps about 300 bytes for each delivery of a run, and none of the bodies."""
+    """Keeps about 300 bytes for each delivery of a run, and no body."""
 
     def __init__(self, now: datetime) -> None:
         self._now = now

@@ -1,22 +1,49 @@
-"""A scenario played against a real endpoint: the same states, moves and pauses, in real time."""
+"""A scenario played against a real endpoint: the same states, moves and pauses, in real time.
+
+The body for each arrival is the next event of its job.
+"""
 
 import asyncio
 import random
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import NamedTuple
 
 from receiver.core.clock import Clock, time_limit
 from receiver.core.units import MICROSECOND
+from receiver.service.samples import Payload, encode, job_story, sample
 from receiver.service.schedule import ATTEMPTS, EndpointResponse, State, after, pause_before
-from receiver.service.simulator.arrivals import Arrival, arrivals
+from receiver.service.simulator.arrivals import FIRST_JOB, Arrival, arrivals
 from receiver.service.simulator.endpoint import ResponseKind
 from receiver.service.simulator.faults import FaultKind, Faulty, SimulatedRequest, draw_faults
 from receiver.service.simulator.run import SimulatedAttempt
-from receiver.service.simulator.scenario import Outage, OutageKind, Scenario
-from receiver.service.simulator.stories import Stories
+from receiver.service.simulator.scenario import Job, Outage, OutageKind, Scenario
+
+_PAGES = 20
+
+
+class Stories:
+    """The stories of a scenario's jobs. Exact moments and steady traffic get crawls of 20 pages."""
+
+    def __init__(self, jobs: Sequence[Job], rng: random.Random) -> None:
+        self._rng = rng
+        self._crawls = _endless(rng)
+        self._jobs = [job_story(job.family, job.pages, rng) for job in jobs]
+
+    def body(self, job: int) -> bytes:
+        """Return the body of the next delivery of an Arrival's job."""
+        return encode(next(self._crawls if job < FIRST_JOB else self._jobs[job - FIRST_JOB]))
+
+    def invented(self) -> bytes:
+        """Return the body of an invented delivery, for a forged request."""
+        return encode(sample("crawl.page", rng=self._rng))
+
+
+def _endless(rng: random.Random) -> Iterator[Payload]:
+    while True:
+        yield from job_story("crawl", _PAGES, rng)
 
 
 class EndpointReply(NamedTuple):

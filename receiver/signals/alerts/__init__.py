@@ -1,1 +1,1 @@
-"""Alerts: what needs somebody, posted to a chat or any other URL."""
+"""Alerts: problems that need attention, posted to a chat or any other URL."""

@@ -1,4 +1,7 @@
-"""Posts alerts, signed by Standard Webhooks: https://www.standardwebhooks.com"""
+"""What an alert says, as a text for a chat and as fields for programs, and how it is posted.
+
+Posts are signed by Standard Webhooks: https://www.standardwebhooks.com
+"""
 
 import asyncio
 import json
@@ -16,7 +19,6 @@ from receiver.core.signing import sign_standard
 from receiver.core.text import counted, escape_controls
 from receiver.errors import AlertNotSent
 
-# FOLDED: What an alert says: a text for a chat, and the same as fields for programs.
 FIRING, RESOLVED = "firing", "resolved"
 
 _WELL_AGAIN = {
@@ -30,10 +32,10 @@ _WELL_AGAIN = {
 
 @dataclass(frozen=True, slots=True)
 class AlertEntry:
-    """One thing that an alert tells: what needs somebody, or that it is well again."""
+    """One entry of an alert: a problem, or its end."""
 
     kind: str
-    """What is wrong, as `ConcernKind` has it; `test` for somebody who tries."""
+    """What is wrong, as `ConcernKind` has it; `test` for a trial."""
     subject: str
     """Such as a handler; empty if it is about the whole deployment."""
     state: str
@@ -53,7 +55,7 @@ class AlertEntry:
 
 @dataclass(frozen=True, slots=True)
 class AlertMessage:
-    """What is posted. A second try posts the same, so that the other side can tell that it has it."""
+    """What is posted. A second try posts the same, which lets the other side recognize it."""
 
     id: str
     """`webhook-id` of Standard Webhooks."""
@@ -87,12 +89,12 @@ def resolved(kind: ConcernKind, subject: str) -> AlertEntry:
 
 
 def trial(url_host: str) -> AlertEntry:
-    """Return an entry for somebody who tries whether alerts arrive."""
+    """Return the entry of a test message."""
     return AlertEntry("test", "", RESOLVED, f"This is a test: alerts reach {url_host}. All is well.")
 
 
 def message_of(entries: Sequence[AlertEntry], *, machine: str, now: datetime) -> AlertMessage:
-    """Return the message that tells these."""
+    """Return the message about these entries."""
     lines = [escape_controls(one.text) for one in entries]
     first = f"receiver on {machine}"
     text = f"{first}: {lines[0]}" if len(lines) == 1 else "\n".join([f"{first}:", *(f"• {one}" for one in lines)])
@@ -119,7 +121,7 @@ def _plain(text: str) -> str:
     """Return a text in which nothing is a link or a mention: the error of a handler may quote a page.
 
     The three characters are those of Slack: https://api.slack.com/reference/surfaces/formatting
-    Other chats notify people by an @, which the invisible character behind it prevents.
+    Other chats notify people by an @, which the invisible character after it prevents.
     """
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("@", "@\u200b")
 

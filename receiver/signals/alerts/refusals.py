@@ -31,7 +31,7 @@ class RefusalCount:
             delivery_refused.disconnect(self._count)
 
     def concern(self, now: datetime, *, more_than: int) -> Iterator[Concern]:
-        """Yield what needs somebody if more requests than this were refused."""
+        """Yield the problem if more requests than the limit were refused."""
         self._forget(to_minute(now))
         reasons = sum(self._minutes.values(), Counter[str]())
         if (count := reasons.total()) > more_than:

@@ -1,7 +1,7 @@
-"""Watches what needs somebody, and posts it: once for all processes, together, and again when it is well.
+"""Watches for problems, and posts them: once for all processes, in one message, and again when they are over.
 
-One process at a time reads the store for that. What was told already is noted in the store, as keys that expire,
-like those of `ctx.once`: a process that starts, or that takes over, does not tell it again.
+One process at a time reads the store for that. What has been reported is noted in the store, as keys that expire,
+like those of `ctx.once`: a process that starts, or that takes over, does not repeat it.
 """
 
 import hashlib
@@ -33,17 +33,17 @@ log = event_log(__name__)
 EVERY = timedelta(seconds=30)
 """How often to check."""
 LASTS = timedelta(minutes=1)
-"""How long something has to last before it is told, and how long it has to be well: so failures come together."""
+"""How long a problem lasts before it is reported, and how long it has to be over. Failures then share a message."""
 _DUTY = timedelta(minutes=2)
 """After this time without a check by the process that has the duty, another one takes it."""
 _AGAIN = timedelta(days=1)
-"""What lasts is told again after this time."""
+"""A problem that lasts is reported again after this time."""
 _REFUSED_AGAIN = timedelta(hours=1)
-"""No process knows what the others refuse, so that what they told expires soon."""
+"""No process knows what the others refuse, and what they reported expires soon."""
 _PAUSE = timedelta(minutes=10)
 """Between two messages about the same thing, unless there is ten times as much of it."""
 _CLAIM = timedelta(minutes=30)
-"""If the process ends before its message is posted, another one tells it after this time."""
+"""If the process ends before its message is posted, another one reports it after this time."""
 _TRIES = 6
 _FIRST_RETRY = timedelta(seconds=30)
 _MOST_REASONS = 20
@@ -68,7 +68,7 @@ class _Pending:
 
 
 class AlertWatch:
-    """Posts what needs somebody. Every process of a deployment may run one; together they tell each thing once."""
+    """Posts problems. Every process of a deployment may run one; together they report each problem once."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class AlertWatch:
         local: Callable[[datetime], Iterable[Concern]] = lambda _: (),
         machine: str | None = None,
     ) -> None:
-        """`kinds` are told. `local` yields what only this process knows."""
+        """`kinds` are reported. `local` yields what only this process knows."""
         self._reports = reports
         self._keys = keys
         self._clock = clock
@@ -97,7 +97,7 @@ class AlertWatch:
         self._told_here: set[str] = set()
         self._pending: _Pending | None = None
         self._told_alone: list[AlertEntry] = []
-        """What was told while the store was away, and is not noted there yet."""
+        """What was reported while the store could not be reached, and is not noted there yet."""
         self._silent_until = clock.steady()
 
     async def run(self) -> None:
@@ -170,7 +170,7 @@ class AlertWatch:
             await self._post(self._pending, now, steady)
 
     async def _has_duty(self, now: datetime) -> bool:
-        """Tell whether this process is the one that reads the store; take the duty if nobody has it."""
+        """Return whether this process is the one that reads the store; take the duty if no process has it."""
         until = now + _DUTY
         if self._duty_until is not None and now < self._duty_until:
             # It is taken anew: retention forgets keys by when they were taken, and then another process has it.
@@ -180,7 +180,7 @@ class AlertWatch:
         return taken
 
     async def _found(self, now: datetime) -> tuple[dict[str, AlertEntry], dict[str, tuple[ConcernKind, str]]]:
-        """Return what the store tells, and the keys of all that it could tell."""
+        """Return the problems that the store shows, and the keys of all that it could show."""
         async with self._reports() as reports:
             attention = await read_attention(reports, now)
             names = await reports.handler_names()
@@ -192,7 +192,7 @@ class AlertWatch:
     async def _news(
         self, found: dict[str, AlertEntry], now: datetime, steady: datetime
     ) -> tuple[list[AlertEntry], dict[str, datetime | None]]:
-        """Return what has lasted and is not told yet, and the keys to note that it is."""
+        """Return what has lasted and is not reported yet, and the keys that note it."""
         self._since = {key: self._since.get(key, steady) for key in found}
         news: list[AlertEntry] = []
         expiries: dict[str, datetime | None] = {}
@@ -206,12 +206,14 @@ class AlertWatch:
         return news, expiries
 
     async def _claim(self, entry: AlertEntry, now: datetime) -> Sequence[str]:
-        """Claim an entry for this process if it is news: more by a digit than was told, or for another reason.
+        """Claim an entry for this process if it is news: a count with one digit more, or a new reason.
 
-        Returns the keys that it has; none if it is no news, or another process tells it.
+        Returns the keys that it has; an empty list if it is no news, or another process reports it.
         """
         levels = _levels(entry.key, len(str(entry.count)))
-        reasons = [f"{entry.key}?{_short(one)}" for one in entry.reasons[:_MOST_REASONS]]
+        reasons = [
+            f"{entry.key}?{hashlib.sha256(one.encode()).hexdigest()[:16]}" for one in entry.reasons[:_MOST_REASONS]
+        ]
         pause = f"{entry.key}!"
         free = await self._keys.available_once_keys(_KEYS, [levels[-1], pause, *reasons], now=now)
         new_reasons = [one for one in reasons if one in free and pause in free]
@@ -231,7 +233,7 @@ class AlertWatch:
         now: datetime,
         steady: datetime,
     ) -> Sequence[AlertEntry]:
-        """Return what was told and has been well for a while."""
+        """Return what was reported and has been over for a while."""
         absent = [key for key in known if key not in found]
         free = await self._keys.available_once_keys(_KEYS, absent, now=now) if absent else frozenset()
         well = {key: self._well_since.get(key, steady) for key in absent if key not in free}
@@ -239,7 +241,7 @@ class AlertWatch:
         return [resolved(*known[key]) for key, since in well.items() if steady - since >= LASTS]
 
     async def _post(self, pending: _Pending, now: datetime, steady: datetime) -> None:
-        """Post a message, and note that it is told; try again later if that fails."""
+        """Post a message, and note what it reports; try again later if that fails."""
         if steady < pending.try_at:
             return
         try:
@@ -272,7 +274,3 @@ def _claims(pending: _Pending, now: datetime) -> Iterator[str]:
 
 def _levels(key: str, digits: int) -> Sequence[str]:
     return [f"{key}#{number}" for number in range(1, digits + 1)]
-
-
-def _short(reason: str) -> str:
-    return hashlib.sha256(reason.encode()).hexdigest()[:16]

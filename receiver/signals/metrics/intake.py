@@ -62,7 +62,7 @@ class IntakeMetrics:
     # They observe the signals inside `emit`, without a queue: a counter that drops records under load is wrong when
     # it matters most, and adding to it costs less than a queue. Two things are not in the signals. Latency belongs
     # to answers, some of which are given without a delivery. Bytes and quarantined bodies are counted by intake
-    # anyway, and copied when somebody asks for the metrics.
+    # anyway, and copied when the metrics are read.
 
     def __init__(
         self,

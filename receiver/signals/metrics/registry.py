@@ -20,7 +20,7 @@ MAX_LABEL_LENGTH = 100
 def count_as(number: int) -> None:
     """Keep the counters of this process in the shared folder, under a number that no other process has now.
 
-    A process that gets the number of a dead one goes on with its counters, so no sum becomes smaller. Without a
+    A process that gets the number of a dead one continues its counters: no sum becomes smaller. Without a
     number, prometheus_client uses the process id, and the folder grows with each restart.
     """
     values.ValueClass = values.MultiProcessValue(lambda: number)  # type: ignore[no-untyped-call]

@@ -30,7 +30,6 @@ from receiver.signals.contracts import (
 from receiver.signals.metrics import intake
 from receiver.signals.metrics.registry import MetricSeries, Registry
 
-# FOLDED: The metrics of a worker's own backfilling.
 _OUTCOMES = ("brought_in", "nothing_missing", "not_over", "impossible", "failed")
 
 
@@ -88,7 +87,7 @@ class BacklogReader:
         *,
         patience: timedelta = _PATIENCE,
     ) -> None:
-        """`reports` opens the store. It is opened for each reading, so that a store may go away and come back."""
+        """`reports` opens the store. It is opened for each reading: a store may go away and come back."""
         self._reports = reports
         self._clock = clock
         self._patience_seconds = patience.total_seconds()
@@ -176,7 +175,7 @@ class WorkMetrics:
         self._backfill.end()
 
     def _begin_at_zero(self, handlers: Sequence[HandlerName]) -> None:
-        """Make the counters of every handler, so that a rate includes the first event."""
+        """Make the counters of every handler: a rate then includes the first event."""
         for name in handlers:
             self._dead[(name,)].inc(0)
             for outcome in AttemptOutcome:
@@ -256,14 +255,14 @@ def _of_facts(facts: StoreFacts | None) -> Iterable[Metric]:
         return
     yield GaugeMetricFamily("receiver_store_bytes", "Size of the store with its indexes.", facts.bytes)
     if facts.dead_rows is not None:
-        told = "Versions of rows in the store that nobody sees any more, and that are not tidied up yet."
-        yield GaugeMetricFamily("receiver_store_dead_rows", told, facts.dead_rows)
-    for name, told, age in (
+        meaning = "Versions of rows in the store that no transaction sees any more, and that are not removed yet."
+        yield GaugeMetricFamily("receiver_store_dead_rows", meaning, facts.dead_rows)
+    for name, meaning, age in (
         ("oldest_snapshot", "Age of the oldest snapshot on the server of the store.", facts.oldest_snapshot),
         ("standby_lag", "How far the last standby of the server is behind.", facts.standby_lag),
     ):
         if age is not None:
-            yield GaugeMetricFamily(f"receiver_store_{name}_seconds", told, age.total_seconds())
+            yield GaugeMetricFamily(f"receiver_store_{name}_seconds", meaning, age.total_seconds())
 
 
 def described_metrics() -> Iterable[Metric]:
@@ -278,7 +277,6 @@ def _no_store() -> AbstractAsyncContextManager[HealthReader]:
     raise LookupError("these metrics are only described")
 
 
-# FOLDED: The table of metrics in the guide.
 def metrics_table() -> str:
     """Return a table of all metrics of our own: name, who serves it, kind, and meaning."""
     endpoint = _rows("endpoint", intake.described_metrics())

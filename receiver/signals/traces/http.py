@@ -49,7 +49,7 @@ def sent(method: str, url: str, headers: MutableMapping[str, str]) -> Iterator[_
         "server.address": parts.hostname or "",
         "url.full": f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}",
     }
-    with suppress(ValueError):  # no such port: sending will fail, and tell
+    with suppress(ValueError):  # no such port: sending will fail, and say why
         if port := parts.port or {"http": 80, "https": 443}.get(parts.scheme):
             attributes["server.port"] = port
     parent = context_of(headers) if "traceparent" in headers else None

@@ -54,7 +54,7 @@ def context_of(fields: Mapping[str, str]) -> Context:
 
 
 def running_fields() -> Mapping[str, str]:
-    """Return the fields that continue the trace of what runs now; none outside of a span."""
+    """Return the fields that continue the trace of what runs now; an empty list outside of a span."""
     return fields_of(trace.get_current_span())
 
 

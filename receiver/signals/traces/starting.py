@@ -54,7 +54,7 @@ def _configure(group: str, name: str | None) -> None:
 
 
 def is_configured() -> bool:
-    """Tell whether somebody takes the spans of this process."""
+    """Return whether the spans of this process go anywhere."""
     return not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
 
 

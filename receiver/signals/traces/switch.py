@@ -12,7 +12,7 @@ _API = "opentelemetry.trace"
 
 
 def switch_on() -> bool:
-    """Start traces in this process, and tell whether somebody takes them. Raises ConfigurationError."""
+    """Start traces in this process, and return whether they go anywhere. Raises ConfigurationError."""
     if importlib.util.find_spec("opentelemetry") is None:
         advice = "pip install 'crawl-receiver[otel]'"
         raise ConfigurationError(f"RECEIVER_TRACES needs a package that is not installed: {advice}")
@@ -23,7 +23,7 @@ def switch_on() -> bool:
 
 
 def delivery_traces(*, on: bool) -> DeliveryTraces | None:
-    """Return what makes the spans of deliveries, if somebody takes them; raises ConfigurationError."""
+    """Return what makes the spans of deliveries, if they go anywhere; raises ConfigurationError."""
     if not on or not switch_on():
         return None
     from receiver.signals.traces.spans import DeliverySpans
@@ -32,7 +32,7 @@ def delivery_traces(*, on: bool) -> DeliveryTraces | None:
 
 
 def attempt_traces(*, on: bool) -> AttemptTraces | None:
-    """Return what makes the spans of attempts, if somebody takes them; raises ConfigurationError."""
+    """Return what makes the spans of attempts, if they go anywhere; raises ConfigurationError."""
     if not on or not switch_on():
         return None
     from receiver.signals.traces.spans import AttemptSpans
@@ -49,7 +49,7 @@ def flush_traces() -> None:
 
 
 def is_on() -> bool:
-    """Tell whether somebody takes the spans of this process: `switch_on`, or a program that traces itself."""
+    """Return whether the spans of this process go anywhere: to `switch_on`, or to the program."""
     if _API not in sys.modules:
         return False
     from receiver.signals.traces.starting import is_configured
@@ -76,7 +76,7 @@ def answer_span(method: str, headers: Mapping[str, str]) -> AbstractContextManag
 
 
 def running_trace() -> Mapping[str, str]:
-    """Return the fields that continue the trace of what runs now; none without traces, or outside of a span."""
+    """Return the fields that continue the trace of what runs now; empty without traces, or outside of a span."""
     if not is_on():
         return {}
     from receiver.signals.traces.spans import running_fields

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from receiver.errors import NotFound, UnexpectedAnswer
-from receiver.service.client import paging
+from receiver.service.client import clients
 from tests.service.client.calling import KEY, Caller, Service, said
 
 ELSEWHERE = "https://elsewhere.example.net"
@@ -100,7 +100,7 @@ async def test_pages_without_an_end_are_an_error(
     caller: Caller, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A service that names a new address each time does not keep a program for ever."""
-    monkeypatch.setattr(paging, "MAX_PAGES", 50)
+    monkeypatch.setattr(clients, "MAX_PAGES", 50)
     numbers = count(1)
     service.replies = [lambda _: page(f"/v2/crawl/1?skip={next(numbers)}", documents=next(numbers) % 2)]
 

@@ -8,7 +8,7 @@ import pytest
 
 from receiver.errors import ConfigurationError
 from receiver.service.client import AsyncClient, Client
-from receiver.service.client.shared import ServiceClients, open_clients
+from receiver.service.client.clients import ServiceClients, open_clients
 from receiver.settings import Settings
 
 KEY = "fc-0123456789abcdef"

@@ -5,8 +5,7 @@ from datetime import timedelta
 import pytest
 
 from receiver.errors import ConfigurationError
-from receiver.service.simulator.drain import load, trials
-from receiver.service.simulator.maintenance import advise
+from receiver.service.simulator.questions import advise, load, survive, trials
 from receiver.service.simulator.report import report_on
 from receiver.service.simulator.scenario import (
     ArrivalPattern,
@@ -17,7 +16,6 @@ from receiver.service.simulator.scenario import (
     Scenario,
     Waits,
 )
-from receiver.service.simulator.survival import survive
 
 SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
 START = 10 * MINUTE

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from receiver.service.schedule import State
 from receiver.service.simulator.endpoint import ResponseKind
-from receiver.service.simulator.quantiles import Quantiles
-from receiver.service.simulator.report import SimulationReport
+from receiver.service.simulator.report import Quantiles, SimulationReport
 from receiver.service.simulator.run import SimulatedAttempt
 from receiver.service.simulator.scenario import Scenario
 from receiver.service.simulator.series import Series

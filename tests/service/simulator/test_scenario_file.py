@@ -20,8 +20,10 @@ from receiver.service.simulator.scenario import (
     OutageKind,
     Scenario,
     Waits,
+    read_toml,
+    scenario_of,
+    with_values,
 )
-from receiver.service.simulator.scenario_file import read_toml, scenario_of, with_values
 from tests.cases import for_each
 
 SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
