@@ -1,8 +1,8 @@
 """Followers: items of one lane that run one after the other without waiting for the record of each.
 
 What they are for: one single lane at 12,000 items a second. Without them each item of a lane costs a claim and a
-transaction of its own. Measured with `tests.benchmarks.dispatch` in interleaved rounds, they let one worker handle 5
-times as many items of one lane, for a fifth of the processor time of each.
+transaction of its own. In interleaved rounds of `tests.benchmarks.dispatch` they let a worker handle 5 times as
+many items of one lane, for a fifth of the processor time of each.
 """
 
 from collections.abc import Collection, Iterable, Sequence

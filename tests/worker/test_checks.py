@@ -73,7 +73,7 @@ async def test_what_waits_for_results_follows_them(count: int, options: dict[str
     ids=["lane", "concurrency", "no limit"],
 )
 async def test_what_waits_for_a_slow_handler_follows_it_at_once(count: int, options: dict[str, Any]) -> None:
-    """Long after the last look."""
+    """Long after the last check."""
     gate, handler = at_the_gate()
     router = Router()
     router.add(handler, "*", name="h", **options)
@@ -172,7 +172,7 @@ async def test_a_delivery_that_finds_no_free_slot_starts_when_there_is_one(secon
 
 
 async def test_deliveries_that_do_not_fit_beside_a_large_one_follow_each_other() -> None:
-    """The look took as many bytes as it could, and not all that had come."""
+    """The check took as many bytes as it could, and not all that had come."""
     gate, slow = at_the_gate()
     router = Router()
     router.add(slow, "slow", name="slow")
@@ -236,7 +236,7 @@ async def test_a_worker_that_uses_up_a_limit_does_not_look_to_claim_what_it_has_
 
 
 async def test_a_worker_that_uses_up_a_limit_looks_each_second_nevertheless() -> None:
-    """What it has claimed may be taken away from it, and then no result tells it to look."""
+    """What it has claimed may be taken away from it, and then no result makes it check."""
     gate, handler = at_the_gate()
     router = Router()
     router.add(handler, "*", name="h", timeout=3_600, concurrency=1)
