@@ -1,4 +1,4 @@
-"""Assembly of what takes deliveries in: the one place where settings, a store and intake meet."""
+"""Assembles the app that takes deliveries in: settings, a store, intake, and what watches them."""
 
 import asyncio
 import os
@@ -9,11 +9,11 @@ from urllib.parse import quote
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from receiver.alerting import alerting
 from receiver.core.clock import Clock
 from receiver.core.ports.log import DeliveryLog
 from receiver.runtime.log_lines import event_log
 from receiver.settings import Settings, load_settings, log_short_secrets
+from receiver.settings.alerting import alerting
 from receiver.signals.ending import flush_all
 from receiver.signals.metrics import SHARED_FOLDER
 from receiver.signals.traces.switch import delivery_traces
@@ -26,7 +26,7 @@ from receiver.web.metrics import MetricsEndpoint
 from receiver.web.paths import EndpointPaths, NotStarted, has_ended, spellings
 from receiver.web.reception import WebhookEndpoint
 
-if TYPE_CHECKING:  # every request comes with the one, everything that a store can hold with the other
+if TYPE_CHECKING:  # they load all requests, and all records of a store
     from receiver.core.ports.store import Store
     from receiver.requests.webhooks import WebhookConfig
 
@@ -36,9 +36,9 @@ log = event_log(__name__)
 class Receiver:
     """The receiver as an ASGI app: run it with a server, or mount it in Starlette or FastAPI.
 
-    It takes deliveries in and runs no handlers; `receiver work` does that in a process of its own. Under a mount
-    no lifespan of its own is run, so hand `receiver.lifespan` to the outer app. Until it has been entered every
-    request is answered 503, and the log says so. Raises ConfigurationError when the settings do not fit.
+    It takes deliveries in and runs no handlers; `receiver work` does that in a process of its own. A mounted app's
+    own lifespan is not run: pass `receiver.lifespan` to the outer app. Until it is entered, every request is
+    answered 503 and logged. Raises ConfigurationError for settings that are wrong.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Receiver:
         worker_lives: Callable[[], bool] | None = None,
         log: Callable[[], AbstractAsyncContextManager[DeliveryLog]] | None = None,
     ) -> None:
-        """`worker_lives` tells whether the worker that is watched beside this app lives, for `/readyz?worker=1`.
+        """`worker_lives` returns whether the worker beside this app is alive, for `/readyz?worker=1`.
 
         `log` opens the store for appending in place of the store's own `log`.
         """
@@ -66,7 +66,7 @@ class Receiver:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one ASGI scope."""
         if scope["type"] != "http":
-            from starlette.applications import Starlette  # a command needs none: it enters the lifespan itself
+            from starlette.applications import Starlette  # a command enters the lifespan itself and needs none
 
             await Starlette(lifespan=self.lifespan)(scope, receive, send)
             return
@@ -76,10 +76,10 @@ class Receiver:
     async def lifespan(self, app: object = None) -> AsyncIterator[None]:
         """Open the store for as long as the block lasts.
 
-        `app` is the outer app; frameworks pass theirs. Where this receiver is mounted in it, the path of the mount
-        without a slash is served too, and not redirected.
+        `app` is the outer app; frameworks pass theirs. If this receiver is mounted in it, the path of the mount
+        without a slash is served too, without a redirect.
 
-        Raises ConfigurationError when there is neither a secret nor a token, unless ALLOW_UNSIGNED is set.
+        Raises ConfigurationError if there is neither a secret nor a token, unless ALLOW_UNSIGNED is set.
         """
         self.settings.require_authentication()
         if routes := getattr(app, "routes", None):
@@ -91,7 +91,7 @@ class Receiver:
                 "authentication_not_configured",
                 extra={"advice": "every delivery is accepted; set RECEIVER_SECRETS"},
             )
-        if app is not None:  # `receiver serve` enters the lifespan without an app, and has told it before
+        if app is not None:  # `receiver serve` enters the lifespan without an app, and has logged this before
             log_short_secrets(self.settings)
         async with (
             self._log() as deliveries,
@@ -117,7 +117,7 @@ class Receiver:
         return self.settings.webhook(events=events, metadata=metadata)
 
     def direct(self, path: bytes) -> WebhookEndpoint | None:
-        """Return the endpoint of the webhook for its path, so that a server of ours can pass ASGI by."""
+        """Return the endpoint for its path, which lets our own server bypass ASGI; None for other paths."""
         return self._webhook if path in self._webhook_paths else None
 
     def _open(self, deliveries: DeliveryLog, clock: Clock, stack: ExitStack) -> dict[str, ASGIApp]:

@@ -1,4 +1,4 @@
-"""Assembly of the console: where settings, the store and the pages meet."""
+"""Assembles the console: settings, the store and the pages."""
 
 import asyncio
 import json
@@ -32,9 +32,9 @@ _PASSWORD_IN_URL = re.compile(r"(://)[^/?#\s]*@")
 class Console:
     """The console as an ASGI app: run it with `receiver console`, or mount it behind your own login.
 
-    Under a mount no lifespan of its own is run, so hand `console.lifespan` to the outer app. It answers only to
-    loopback host names and those in CONSOLE_NAMES. Raises ConfigurationError when the settings do not fit.
-    `by_flag` names the settings that flags of a command have set; the page of settings says so.
+    A mounted app's own lifespan is not run: pass `console.lifespan` to the outer app. The console answers only to
+    loopback host names and those in CONSOLE_NAMES. Raises ConfigurationError for settings that are wrong. `by_flag`
+    names the settings that come from flags of a command, for the page of settings.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Console:
             yield
 
     def end_streams(self) -> None:
-        """End the open streams of changes, so that a server can stop."""
+        """End the open streams of changes, without which a server cannot stop."""
         self._app.parts.changes.end()
 
     async def _serve_lifespan(self, receive: Receive, send: Send) -> None:
@@ -95,7 +95,7 @@ def _options(settings: Settings, clock: Clock, by_flag: Collection[str]) -> Cons
 
 
 def _one_at_a_time(check: Check) -> Check:
-    """Return a check that waits for its turn: each imports all handlers in a process of its own."""
+    """Return a check that runs once at a time: each imports all handlers in a process of its own."""
     turn = asyncio.Lock()
 
     async def checked() -> Sequence[CheckedPart]:
@@ -106,7 +106,7 @@ def _one_at_a_time(check: Check) -> Check:
 
 
 async def check_deployment(settings: Settings) -> Sequence[CheckedPart]:
-    """Return what `receiver check` says of these settings, in a process of its own: it imports the handlers."""
+    """Return what `receiver check` reports for these settings, from its own process, as it imports the handlers."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         *("-m", "receiver", "check", "--json"),
@@ -138,7 +138,7 @@ async def check_deployment(settings: Settings) -> Sequence[CheckedPart]:
 
 
 def shown_settings(settings: Settings, by_flag: Collection[str] = ()) -> Sequence[ShownSetting]:
-    """Return every setting with its value and where that comes from; a secret is only said to be set."""
+    """Return every setting with its value, unless it is a secret, and the source of the value."""
     return [
         ShownSetting(
             f"{PREFIX}{name.upper()}",

@@ -1,4 +1,4 @@
-"""All errors that this package raises on purpose, in one tree by who has to act.
+"""All errors that this package raises on purpose, in one tree by who must act.
 
     ReceiverError
     ├── ConfigurationError          the operator, before the start: settings, addresses, files
@@ -14,10 +14,10 @@
     │   │   └── CostlyBody          an event that would take too much memory; also a GiveUp
     │   ├── ReadTimeout             408
     │   └── TooLarge                413
-    ├── StoreError                  nobody at once: the store cannot do it now; try later
-    │   ├── UnreadableBody          the file of a body is away, or damaged
+    ├── StoreError                  usually no one: the store cannot do it now; try later
+    │   ├── UnreadableBody          the file of a body is missing, or damaged
     │   └── Overloaded              a limit on memory is reached; answered 503 like any other store error
-    ├── AlertNotSent                nobody at once: an alert could not be posted; it is posted later
+    ├── AlertNotSent                usually no one: an alert could not be posted; it is posted later
     ├── ServiceError                the caller of the service: a call failed
     │   ├── ServiceUnreachable      no answer: refused, lost, or too late
     │   ├── UnexpectedAnswer        an undocumented answer: not JSON, cut short, a redirect
@@ -38,7 +38,7 @@
     ├── UnknownAction               the caller of a report: no such action, or it was forgotten
     ├── UnknownJob                  the caller of a report: no delivery of such a job
     │   └── AmbiguousJob            the caller of a report: several jobs
-    └── NotComparable               the caller of a backfill: what arrived of a job cannot be compared
+    └── NotComparable               the caller of a backfill: the deliveries of a job cannot be compared
         └── NotOver                 a job that still runs: compare it later
 
 `Retry` and `GiveUp` are not in the tree: a handler raises them to decide about its work item.
@@ -55,7 +55,7 @@ class ReceiverError(Exception):
 
 
 class ConfigurationError(ReceiverError):
-    """The operator has to change something before the program can run. The text says what and how."""
+    """The operator must change something before the program can run. The text says what and how."""
 
 
 class HandlerError(ConfigurationError):
@@ -70,11 +70,11 @@ class StoreRefused(ConfigurationError):
 
 
 class WrongExpression(ConfigurationError):
-    """An invalid condition on events. The text shows it, and says where and what was expected."""
+    """An invalid condition on events. The text shows it, and says what was expected where."""
 
 
 class NoBundle(ConfigurationError):
-    """A file that is not a bundle, or a bundle of a version that only a newer program reads."""
+    """A file that is not a bundle, or a bundle that only a newer version can read."""
 
 
 class NoSearchIndex(ConfigurationError):
@@ -88,7 +88,7 @@ class NoSearchIndex(ConfigurationError):
 
 
 class RejectedRequest(ReceiverError):
-    """The request is refused with a 4xx. The sender may drop the event, so only its own faults end here."""
+    """The request is refused with a 4xx. The sender may then drop the event: only its own faults get one."""
 
     status: ClassVar[int]
     code: ClassVar[str]
@@ -127,19 +127,19 @@ class UnreadableBody(StoreError):
 
 
 class Overloaded(StoreError):
-    """This request would exceed the limit on memory in use."""
+    """This request would exceed the limit on memory."""
 
 
 class AlertNotSent(ReceiverError):
-    """An alert could not be posted. The text does not have its URL, which is a secret."""
+    """An alert could not be posted. The text leaves out its URL, which is a secret."""
 
 
 class ServiceError(ReceiverError):
-    """A call of the service failed.
+    """A call to the service failed.
 
     `status` is the HTTP status, None without an answer. `said`, `code` and `request_id` are the service's error
-    text, error code and id of the call, None if it gave none. `answer` is its whole JSON object, `retry_after` how
-    long it asks to wait. None of them contains the API key.
+    text, its error code and the id of the call, each None if it gave none. `answer` is its whole JSON object, and
+    `retry_after` the wait that it asks for. The API key is never in them.
     """
 
     def __init__(
@@ -165,7 +165,7 @@ class ServiceError(ReceiverError):
 class ServiceUnreachable(ServiceError):
     """No answer came: the connection was refused or lost, or it took too long.
 
-    `sent` is True if the service may have received the request nevertheless.
+    `sent` is True if the service may still have received the request.
     """
 
     def __init__(self, message: str, *, sent: bool = True) -> None:
@@ -178,7 +178,7 @@ class UnexpectedAnswer(ServiceError):
 
 
 class NotSuccessful(ServiceError):
-    """The answer is a 200 with `success: false`, for a host without DNS for example. Trying again does not help."""
+    """The answer is a 200 with `success: false`, as for a host without DNS. Trying again does not help."""
 
 
 class BadRequest(ServiceError):
@@ -255,7 +255,7 @@ class UnknownJob(ReceiverError):
 
 
 class AmbiguousJob(UnknownJob):
-    """More than one job has an id that begins as asked. The text names some of them."""
+    """More than one job has an id with this beginning. The text names some of them."""
 
 
 class NotComparable(ReceiverError):
@@ -263,14 +263,14 @@ class NotComparable(ReceiverError):
 
 
 class NotOver(NotComparable):
-    """The job still runs, so a missing delivery may still come."""
+    """The job still runs: a missing delivery may still come."""
 
     def __init__(self, status: object) -> None:
         super().__init__(f"it is not over yet (its status is {status}): ask again when it is")
 
 
 def as_duration(given: object) -> timedelta:
-    """Return a number of seconds, or a timedelta, as a timedelta. A ValueError says so for everything else."""
+    """Return a number of seconds, or a timedelta, as a timedelta. Raises ValueError for anything else."""
     if isinstance(given, timedelta):
         return given
     if isinstance(given, int | float) and not isinstance(given, bool):
@@ -282,9 +282,8 @@ def as_duration(given: object) -> timedelta:
 class Retry(Exception):
     """Raised by a handler: run this work item again, after the given time if there is one.
 
-    `after` is a number of seconds or a timedelta; as an attribute it is a timedelta. A ValueError or TypeError says
-    what is wrong with other values. It counts as a failed attempt. When the attempts are used up, the work item is
-    dead nevertheless.
+    `after` is a number of seconds or a timedelta; as an attribute it is a timedelta. Other values raise ValueError
+    or TypeError. The attempt counts as failed. When the attempts are used up, the work item is dead all the same.
     """
 
     after: timedelta | None
@@ -312,14 +311,14 @@ class GiveUp(Exception):
 
 
 class CostlyBody(Malformed, GiveUp):
-    """A body is not read as an event: it is small, but its event would take too much memory.
+    """A body is not read as an event, because that event would take too much memory.
 
-    The endpoint accepts such a body. It is a GiveUp, because a later attempt would fail too.
+    The endpoint accepts such a body. This is a GiveUp, because a later attempt would fail too.
     """
 
 
 class NoApiKey(ConfigurationError, GiveUp):
     """A handler asked for a client of the service, but no API key is set.
 
-    It is a GiveUp, because a later attempt of this worker would fail too.
+    This is a GiveUp, because a later attempt of this worker would fail too.
     """

@@ -1,4 +1,4 @@
-"""Assembly of what runs handlers: a worker, and a replay in this process."""
+"""Assembles what runs handlers: a worker, and a replay in this process."""
 
 import asyncio
 import os
@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from pathlib import Path
 
-from receiver.alerting import alerting
 from receiver.core.activity import HandlerLimits, WorkerSign
 from receiver.core.clock import Clock, running_beside
 from receiver.core.ports.queue import WorkQueue
@@ -18,6 +17,7 @@ from receiver.replay.local import LocalRunner, open_local_runner
 from receiver.routing import Handler, Router
 from receiver.routing.context import AskOnce, Clients
 from receiver.settings import Settings
+from receiver.settings.alerting import alerting
 from receiver.signals.ending import flush_all
 from receiver.signals.traces.switch import attempt_traces
 from receiver.stores import open_store
@@ -50,9 +50,9 @@ async def run_worker(
     """Run handlers on the deliveries in the store until `stop` is set.
 
     `takes_over` names workers that are known to be dead; their work is claimed without waiting for their leases.
-    With `careful`, or after a worker that died, `where` and `lane` are tried in another process at first. `watch`
-    ends the process if they block it later. With `stubs` the log has a handler ready to paste for each type of
-    event that no handler wants. `started` is called with the name of each handler that is about to be called.
+    With `careful`, or after a worker that died, `where` and `lane` are first tried in another process. `watch` ends
+    the process if they block it later. With `stubs` the log gets a handler ready to paste for each type of event
+    that no handler wants. `started` is called with the name of each handler that is about to be called.
 
     Returns how many handlers could not be ended within the grace time and still run in their threads. Raises
     HandlerError for a router that does not work as a whole, and for a resource that cannot be made.
@@ -64,7 +64,11 @@ async def run_worker(
         open_clock(store, clock) as clock,
         _worker_metrics(settings, router, store, clock),
         indexing(store.search, clock) if settings.search else nullcontext(),
-        running_beside(_retention(settings, store, clock).run()),
+        running_beside(
+            Retention(
+                store.maintenance, clock, bodies=settings.retention_bodies, keys=settings.retention_keys
+            ).run()
+        ),
         _backfilling(settings, store, queue, clock),
         alerting(settings, store, clock, keys=queue),
     ):
@@ -93,16 +97,15 @@ async def run_worker(
 
 
 def _sign(worker: WorkerId, clock: Clock, settings: Settings, router: Router) -> WorkerSign:
-    """Return how this worker shows itself."""
     from importlib.metadata import PackageNotFoundError, version  # takes long to load, and only workers need it
 
     try:
         installed = version("crawl-receiver")
     except PackageNotFoundError:
-        installed = "unknown"  # a copy of the package that nobody installed
+        installed = "unknown"  # a copy of the package that was not installed
     limits = {
         one.name: HandlerLimits(
-            None if one.batch is not None else one.concurrency,  # that of batches is not the number of items
+            None if one.batch is not None else one.concurrency,  # with batches it does not count items
             None if one.rate is None else one.rate.interval,
         )
         for one in router
@@ -188,10 +191,6 @@ async def open_replay(
         ) as runner,
     ):
         yield runner
-
-
-def _retention(settings: Settings, store: Store, clock: Clock) -> Retention:
-    return Retention(store.maintenance, clock, bodies=settings.retention_bodies, keys=settings.retention_keys)
 
 
 @asynccontextmanager

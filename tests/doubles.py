@@ -4,21 +4,24 @@ import asyncio
 import json
 import logging
 import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 from receiver.core.batches import Then, resolve
 from receiver.core.clock import VirtualClock
 from receiver.core.deliveries import Delivery, Quarantined, Receipt
 from receiver.core.ports.log import DeliveryLog
-from receiver.core.types import DeliveryKey, Headers
+from receiver.core.types import DeliveryKey, Headers, Tell
 from receiver.signals import Signal
 from receiver.stores.memory import MemoryStore
-from receiver.stores.memory.state import append as store_in
+from receiver.stores.memory.controls import MemoryControls, MemoryMaintenance
+from receiver.stores.memory.queue import MemoryQueue
+from receiver.stores.memory.reports import MemoryReports
+from receiver.stores.memory.store import MemoryLog, MemorySearch
 from receiver.web.intake import Admission, Intake
 
 NOON = datetime(2026, 8, 4, 12, tzinfo=UTC)
@@ -160,11 +163,35 @@ def accepted(
     return future
 
 
+class OpenStore(
+    MemoryStore, MemoryLog, MemoryQueue, MemoryControls, MemoryReports, MemoryMaintenance, MemorySearch
+):
+    """A store in memory that is each of its faces too: a test can call and replace their methods."""
+
+    @asynccontextmanager
+    async def log(self) -> AsyncIterator[Self]:
+        """Return this store."""
+        yield self
+
+    @asynccontextmanager
+    async def search(self) -> AsyncIterator[Self]:
+        """Return this store, with an index of words."""
+        async with super().search():
+            yield self
+
+    @asynccontextmanager
+    async def maintenance(self, *, tell: Tell | None = None) -> AsyncIterator[Self]:
+        """Return this store."""
+        yield self
+
+    queue = controls = reports = log
+
+
 class SlowLog:
     """A DeliveryLog that commits to a MemoryStore at once and says so only when `release` is called."""
 
     def __init__(self) -> None:
-        self.store = MemoryStore()
+        self.store = OpenStore()
         self.withheld: list[tuple[asyncio.Future[Any], Any]] = []
 
     def _withhold(self, committed: Any) -> asyncio.Future[Any]:
@@ -174,7 +201,7 @@ class SlowLog:
 
     def append(self, delivery: Delivery, then: Then[Receipt]) -> None:
         """Commit."""
-        self._withhold(store_in(self.store.state, delivery)).add_done_callback(partial(tell, then))
+        self._withhold(self.store.state.append(delivery)).add_done_callback(partial(tell, then))
 
     def quarantine(self, request: Quarantined) -> asyncio.Future[None]:
         """Commit."""

@@ -709,7 +709,7 @@ def test_an_open_quotation_mark_is_named(env_file: Path) -> None:
     """The line looks like NAME=value."""
     env_file.write_text("A=1\nRECEIVER_SECRETS='abc\n")
 
-    assert refusal() == ".env, line 2: a quotation mark is not closed, or text follows behind it"
+    assert refusal() == ".env, line 2: a quotation mark is not closed, or text follows it"
 
 
 def test_a_public_url_without_a_scheme_is_not_called_private() -> None:

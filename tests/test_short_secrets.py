@@ -1,4 +1,4 @@
-"""Advice about secrets and tokens that somebody could guess."""
+"""Advice about secrets and tokens that could be guessed."""
 
 from pathlib import Path
 
@@ -28,7 +28,7 @@ def test_a_short_secret_gets_advice_that_does_not_show_it(short: str) -> None:
     [told] = short_secret_advice(GivenSettings(secrets=(LONG, short)))
 
     assert told == (
-        "RECEIVER_SECRETS has 1 secret of less than 14 bytes: somebody could guess it, and send deliveries; "
+        "RECEIVER_SECRETS has 1 secret of less than 14 bytes: attackers could guess it and send deliveries; "
         "use the webhook secret of your account"
     )
 
@@ -40,7 +40,7 @@ def test_short_tokens_are_counted_apart_from_secrets() -> None:
     secrets, tokens = short_secret_advice(settings)
 
     assert secrets.startswith("RECEIVER_SECRETS has 1 secret ")
-    assert tokens.startswith("RECEIVER_TOKENS has 2 tokens of less than 14 bytes: somebody could guess them")
+    assert tokens.startswith("RECEIVER_TOKENS has 2 tokens of less than 14 bytes: attackers could guess them")
 
 
 def test_serve_warns_of_it_once(tmp_path: Path) -> None:

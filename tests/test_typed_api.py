@@ -51,10 +51,10 @@ async def index(event: CrawlPage, pool: Pool, ctx: Context) -> None:
         raise GiveUp("no page")
     if await ctx.once(f"index {event.url}"):
         await pool.save(event)
-    answer: httpx.Response = await ctx.client.get(f"/v2/crawl/{ctx.job}")
+    answer: httpx.Response = await ctx.client.get(f"/v2/crawl/{ctx.job_id}")
     if answer.status_code == 429:
         raise Retry(after=timedelta(minutes=1))
-    async for status in ctx.client.crawl_pages(ctx.job or ""):
+    async for status in ctx.client.crawl_pages(ctx.job_id or ""):
         found: list[Document] = status.data
         ctx.log.info("%d pages", len(found))
     ctx.heartbeat()
@@ -64,7 +64,7 @@ async def index(event: CrawlPage, pool: Pool, ctx: Context) -> None:
 def tell(event: MonitorCheckCompleted, ctx: Context) -> None:
     if ctx.once("mail") and not ctx.once("letter"):
         check: MonitorCheck = ctx.sync_client.run_monitor(event.check.monitor_id or "")
-        ctx.log.info("told", extra={"check": check.id, "key": ctx.delivery.key})
+        ctx.log.info("told", extra={"check": check.id, "key": ctx.delivery.id})
 
 
 @router.on(PageEvent, batch=100, linger=timedelta(seconds=2), concurrency=2, rate="30/min")

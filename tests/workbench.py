@@ -14,11 +14,10 @@ from receiver.core.work import WorkFilter
 from receiver.errors import ReceiverError
 from receiver.routing import Router
 from receiver.routing.resources import open_resources
-from receiver.stores.memory import MemoryStore
 from receiver.worker.calls.runner import Runner
 from receiver.worker.work_in_hand import MAX_BYTES, WorkerLimits
 from receiver.worker.worker import Worker, WorkerOptions
-from tests.doubles import NOON, Inline, appended, pass_time, soon, turns
+from tests.doubles import NOON, Inline, OpenStore, appended, pass_time, soon, turns
 
 SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
 
@@ -27,7 +26,7 @@ class Workbench:
     """A store, a clock and a router, and as many workers on them as a test wants."""
 
     def __init__(self, router: Router, stack: AsyncExitStack) -> None:
-        self.store = MemoryStore()
+        self.store = OpenStore()
         self.clock = VirtualClock(NOON)
         self.router = router
         self._stack = stack

@@ -6,7 +6,6 @@ import textwrap
 
 import click
 
-from receiver.alerting import open_poster
 from receiver.cli.common.filters import json_option, store_option
 from receiver.cli.common.lazy_group import LazyGroup
 from receiver.cli.common.output import terminal_width, write_json
@@ -16,6 +15,7 @@ from receiver.core.clock import SystemClock
 from receiver.core.ports.reports import Reports
 from receiver.core.text import escape_controls
 from receiver.settings import Settings, load_reading_settings
+from receiver.settings.alerting import open_poster
 
 _SUBCOMMANDS = {
     "list": "receiver.cli.alerts:list_",

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import click
 
-from receiver.alerting import alert_kinds, open_poster
 from receiver.cli.common.exit_codes import OK, exit_code
 from receiver.cli.common.filters import json_option
 from receiver.cli.common.handler_code import import_router
@@ -25,6 +24,7 @@ from receiver.core.work import StoreFacts
 from receiver.errors import ConfigurationError, ReceiverError, StoreError
 from receiver.service.extras import require_emulator
 from receiver.settings import PREFIX, Settings, export_env_file, load_settings, short_secret_advice
+from receiver.settings.alerting import alert_kinds, open_poster
 from receiver.signals.traces.contracts import ADVICE
 from receiver.signals.traces.switch import switch_on
 from receiver.stores import open_store

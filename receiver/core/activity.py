@@ -1,4 +1,4 @@
-"""What handlers did, minute by minute. Stores count it when they record attempts, so that no reader has to."""
+"""What handlers and workers do: attempts counted minute by minute, signs of life, and pruning."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,9 +12,7 @@ from receiver.core.types import AttemptOutcome, DeliveryState, HandlerName, Work
 
 ACTIVITY_KEPT = timedelta(days=2)
 """How long the counts are kept."""
-
 MINUTE = timedelta(minutes=1)
-
 MINUTE_MICROS = MINUTE // timedelta(microseconds=1)
 
 MinuteRow = tuple[int, HandlerName, AttemptOutcome, int]
@@ -22,15 +20,15 @@ MinuteRow = tuple[int, HandlerName, AttemptOutcome, int]
 
 
 def duration_bucket(took: timedelta) -> int:
-    """Return the bucket of a duration: n has those of less than 2**n microseconds that n - 1 does not have.
+    """Return the bucket of a duration: bucket n begins at 2**(n - 1) microseconds and ends before 2**n.
 
-    A clock that is set during an attempt may make its duration negative; then the sign is ignored.
+    A clock that is set during an attempt may make its duration negative; the sign is ignored.
     """
     return (took // timedelta(microseconds=1)).bit_length()
 
 
 def to_minute(moment: datetime) -> int:
-    """Return the number of a moment's minute."""
+    """Return the minute of a moment, counted from 1970."""
     return to_micros(moment) // MINUTE_MICROS
 
 
@@ -40,13 +38,13 @@ def from_minute(minute: int) -> datetime:
 
 
 def whole_minutes(span: timedelta) -> int:
-    """Return how many whole minutes are in a span of time."""
+    """Return the number of whole minutes in a span of time."""
     return span // MINUTE
 
 
 @dataclass(frozen=True, slots=True)
 class ActivityCount:
-    """How many attempts of a handler ended alike, in one step of time, after about the same time.
+    """How many attempts of a handler, in one step of time, had the same outcome and about the same duration.
 
     `bucket` is the `duration_bucket`. Attempts that were lost with their worker are not counted.
     """
@@ -71,17 +69,17 @@ class Performance:
 
     @property
     def attempts(self) -> int:
-        """How many attempts ended."""
+        """All attempts that ended."""
         return self.succeeded + self.failed
 
     @property
     def failure_share(self) -> float | None:
-        """Which share of the attempts failed or timed out. None without any attempt."""
+        """The share of attempts that failed or timed out; None without any attempt."""
         return self.failed / self.attempts if self.attempts else None
 
 
 def performance(counts: Iterable[ActivityCount]) -> Performance:
-    """Return how the attempts went that were counted."""
+    """Return how the counted attempts went."""
     buckets: Counter[int] = Counter()
     succeeded = 0
     for one in counts:
@@ -102,7 +100,7 @@ def by_step(counts: Iterable[ActivityCount], steps: Sequence[datetime]) -> Seque
 
 
 def _quantile(buckets: Counter[int], share: float) -> timedelta | None:
-    """Return an estimate: within a bucket the durations are taken to lie evenly."""
+    """Return an estimate, as if the durations were spread evenly within each bucket."""
     wanted = share * buckets.total()
     for bucket in sorted(buckets):
         if wanted <= buckets[bucket]:
@@ -112,17 +110,16 @@ def _quantile(buckets: Counter[int], share: float) -> timedelta | None:
     return None
 
 
-# FOLDED: Workers as they show themselves.
 _SECOND = timedelta(seconds=1)
 LATE = timedelta(minutes=2)
-"""A worker that has not been seen for so long hangs, or was killed."""
+"""A worker that was not seen for this long hangs, or was killed."""
 WORKERS_KEPT = timedelta(days=1)
-"""How long a worker is remembered that has not been seen."""
+"""How long a worker that is no longer seen is remembered."""
 
 
 @dataclass(frozen=True, slots=True)
 class HandlerLimits:
-    """What a handler may do at most, over all workers; None is no limit of its own."""
+    """A handler's own limits over all workers; None for no limit."""
 
     concurrency: int | None = None
     """How many attempts run at one time."""
@@ -132,7 +129,7 @@ class HandlerLimits:
 
 @dataclass(frozen=True, slots=True)
 class WorkerSign:
-    """Who a worker is: one run of a process, on a machine, of a version of this program."""
+    """What a worker shows of itself: one run of a process, on a machine, of a version of this program."""
 
     name: WorkerId
     machine: str
@@ -140,47 +137,46 @@ class WorkerSign:
     version: str
     started_at: datetime
     slots: int = 0
-    """How many attempts it runs at one time; 0 if it is of a version that does not say so."""
+    """How many attempts it runs at one time; 0 if its version does not report that."""
     limits: Mapping[HandlerName, HandlerLimits] = field(default_factory=dict)
     """Its handlers that have limits of their own."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerReport:
-    """A worker that has not said that it ended."""
+    """A worker that has not signed off."""
 
     sign: WorkerSign
     seen_at: datetime
-    """When it last said that it lives."""
+    """When it last showed that it is alive."""
     running: Mapping[HandlerName, int]
     """How many work items it has leased, by handler."""
     is_dead: bool = False
-    """Its process has certainly ended. A store may not know that of a worker that is dead."""
+    """Its process has certainly ended. It may be dead without this: a store cannot always know."""
 
     def is_late(self, now: datetime) -> bool:
-        """Tell whether it is dead, or has not been seen for a while."""
+        """Return whether it is dead, or was not seen for a while."""
         return self.is_dead or now - self.seen_at > LATE
 
     @property
     def suspicion(self) -> str:
-        """What must have happened to it if it is late, for people."""
+        """What probably happened to it if it is late, for people."""
         return "it was killed" if self.is_dead else "it hangs, or was killed"
 
     def unseen(self, now: datetime) -> timedelta:
-        """Return for how many whole seconds it has not been seen."""
+        """Return how long it has not been seen, in whole seconds."""
         return max(now - self.seen_at, timedelta(0)) // _SECOND * _SECOND
 
 
 @dataclass(frozen=True, slots=True)
 class HandlerUse:
-    """How much of its limits a handler uses now."""
+    """How much of a handler's limits is in use now."""
 
     running: int
     """How many of its attempts run, in all workers."""
     most: int
-    """How many may run: by its own limit, else the slots of all workers."""
+    """How many may run: its own limit, or without one the slots of all workers."""
     has_own_limit: bool
-    """Whether that is its own limit."""
     interval: timedelta | None
     """How far apart attempts begin; None without a rate."""
     next_from: datetime | None
@@ -189,13 +185,13 @@ class HandlerUse:
     @property
     def per_minute(self) -> float | None:
         """How many attempts may begin in a minute; None without a rate."""
-        return None if self.interval is None else timedelta(minutes=1) / self.interval
+        return None if self.interval is None else MINUTE / self.interval
 
 
 def use_of(
     handler: HandlerName, workers: Sequence[WorkerReport], paced_until: datetime | None, now: datetime
 ) -> HandlerUse:
-    """Return what a handler uses, as its living workers show it. While versions change, the lower limit counts."""
+    """Return what a handler uses, as its living workers report it. Of two versions the lower limit counts."""
     alive = [one for one in workers if not one.is_late(now)]
     limits = [one.sign.limits[handler] for one in alive if handler in one.sign.limits]
     own = min((one.concurrency for one in limits if one.concurrency is not None), default=None)
@@ -212,14 +208,13 @@ def use_of(
     )
 
 
-# FOLDED: Pruning: what a rule removes, and what one step has done.
 @dataclass(frozen=True, slots=True)
 class PruneRule:
     """What to remove: deliveries that arrived before a moment, or with `bodies` only their bodies.
 
     `type` is a glob. DEAD deliveries are removed only if `state` names them, and not while one of their work items
-    stops its lane: what is queued there waits for the decision about it. Raises ValueError for a state in which
-    there is still work to do.
+    stops its lane: the items queued there wait for a decision about it. Raises ValueError for a state with work
+    left to do.
     """
 
     before: datetime

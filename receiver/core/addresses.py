@@ -1,4 +1,4 @@
-"""Addresses: which hosts only programs on this machine or in this network reach, and how an address is shown."""
+"""Addresses: that of the service, how long names of hosts may be, and which hosts are local or private."""
 
 import ipaddress
 import re
@@ -9,12 +9,12 @@ _SCHEMA = re.compile(r"(?:^|&)(schema=\w+)(?:&|$)")
 
 
 def is_postgres(url: str) -> bool:
-    """Tell whether an address is one of PostgreSQL. SQLAlchemy's name a driver too, as in `postgresql+psycopg://`."""
+    """Return whether an address is one of PostgreSQL. SQLAlchemy's name a driver too, as in `postgresql+psycopg://`."""
     return _POSTGRES.fullmatch(url.partition(":")[0]) is not None
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether a host, given by name or address, is the loopback interface."""
+    """Return whether a host, given by name or address, is the loopback interface."""
     if host == "localhost":
         return True
     try:
@@ -26,7 +26,7 @@ def is_loopback(host: str) -> bool:
 
 
 def is_private(host: str) -> bool:
-    """Tell whether a host is a private address or a name that no public DNS has, so that no outsider reaches it."""
+    """Return whether a host is a private address or a name that no public DNS has: outsiders cannot reach it."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
@@ -35,42 +35,40 @@ def is_private(host: str) -> bool:
 
 
 def shown_address(url: str) -> str:
-    """Return the address of a store without user, password and options, so that logs and errors may have it."""
+    """Return the address of a store without user, password and options, safe for logs and errors."""
     scheme, separator, rest = url.partition("://")
     if scheme == "sqlite" or ("@" not in url and not separator):
         return url
     if not separator:
         return "***"
     place, _, options = rest.partition("?")
-    if "@" in options:  # an unescaped "?" in a password looks so
+    if "@" in options:  # as after an unescaped "?" in a password
         return f"{scheme}://***"
     schema = _SCHEMA.search(options)
     return f"{scheme}://{place.rpartition('@')[2]}" + (f"?{schema[1]}" if schema else "")
 
 
-# FOLDED: How long the names of hosts may be, by the rules of the internet and not by those of one resolver.
 _LONGEST_NAME = 253
 """RFC 1035, section 2.3.4: 255 octets, of which a name as text has two fewer."""
 LONGEST_LABEL = 63
 
 
 def fits_dns(host: str) -> bool:
-    """Tell whether the lengths of a host name and of its labels are within the limits of RFC 1035, section 2.3.4.
+    """Return whether the lengths of a host name and of its labels are within the limits of RFC 1035, section 2.3.4.
 
     The labels, the parts between the dots, may be in any script; then the length of the A-label counts (RFC 5890,
     section 2.3.2.1), which is `xn--` and the Punycode of the label. An address (IPv4, IPv6) fits.
     """
     labels = host.removesuffix(".").split(".")
-    return len(host) <= _LONGEST_NAME and all(_fits(label) for label in labels)
+    return len(host) <= _LONGEST_NAME and all(_label_fits(label) for label in labels)
 
 
-def _fits(label: str) -> bool:
+def _label_fits(label: str) -> bool:
     if label.isascii() or len(label) > LONGEST_LABEL:  # Punycode is slow for a long text, and never shorter
         return 1 <= len(label) <= LONGEST_LABEL
     return len("xn--") + len(label.encode("punycode")) <= LONGEST_LABEL
 
 
-# FOLDED: The address of the service, as the settings and the clients take it.
 _IPV4 = re.compile(r"[0-9]+(\.[0-9]+){3}")
 
 

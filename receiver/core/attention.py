@@ -1,4 +1,4 @@
-"""What needs somebody: one rule for the console and for alerts."""
+"""What needs attention: one rule for the console and for alerts."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,15 +16,15 @@ from receiver.core.views import waiting_items
 from receiver.core.work import EXAMINED, Backlog, DeadGroup, HandlerReport, WorkFilter, grouped
 
 QUARANTINED_WITHIN = timedelta(days=1)
-"""A request that was put in quarantine longer ago needs nobody any more."""
+"""A request that has been in quarantine for longer needs no attention."""
 _MOST_QUARANTINED = 1_000
 _MOST_GROUPS = 5
-"""Groups of dead work that are named, beside the largest group of each handler."""
+"""Groups of dead work that are named, besides the largest group of each handler."""
 _SECOND = timedelta(seconds=1)
 
 
 class ConcernKind(StrEnum):
-    """What is wrong."""
+    """Why something needs attention."""
 
     DEAD = "dead"
     BACKLOG = "backlog"
@@ -37,7 +37,7 @@ class ConcernKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Concern:
-    """Something that needs somebody."""
+    """Something that needs attention."""
 
     kind: ConcernKind
     tone: str
@@ -48,7 +48,7 @@ class Concern:
     count: int = 1
     """How many there are of it."""
     reason: str = ""
-    """What tells it from others of its kind and subject, such as an error without its numbers."""
+    """What distinguishes it from others of its kind and subject, such as an error without its numbers."""
     since: datetime | None = None
     """When the oldest delivery of it arrived, if that is known."""
     error: str = ""
@@ -58,14 +58,14 @@ class Concern:
 
     @property
     def sentence(self) -> str:
-        """All of it, for those who see no page."""
+        """Everything in one sentence, for readers without a page."""
         since = f", of deliveries since {self.since:%Y-%m-%d %H:%M} UTC" if self.since else ""
         return f"{self.text}{since}{f': {self.error}' if self.error else ''}"
 
 
 @dataclass(frozen=True, slots=True)
 class AttentionLimits:
-    """How long something may last before it needs somebody; None if it never does."""
+    """How long something may last before it needs attention; None for ever."""
 
     backlog_older_than: timedelta = timedelta(minutes=5)
     no_delivery_for: timedelta | None = None
@@ -73,7 +73,7 @@ class AttentionLimits:
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """What a store tells of what may need somebody."""
+    """What a store knows about things that may need attention."""
 
     backlog: Backlog
     dead: Sequence[DeadGroup]
@@ -87,7 +87,7 @@ class Attention:
 
 
 async def read_attention(reports: Reports, now: datetime) -> Attention:
-    """Read from a store what may need somebody."""
+    """Read from a store what may need attention."""
     items = [one async for one in reports.work_items(WorkFilter(state=WorkState.DEAD, limit=EXAMINED))]
     counts = Counter([one.handler for one in items])
     if len(items) == EXAMINED:
@@ -106,7 +106,7 @@ async def read_attention(reports: Reports, now: datetime) -> Attention:
 
 
 def concerns(found: Attention, limits: AttentionLimits, now: datetime) -> Iterator[Concern]:
-    """Yield what needs somebody by what the store tells, the worst first."""
+    """Yield what needs attention according to the store, the worst first."""
     yield from _dead(found)
     oldest = found.backlog.oldest_waiting
     if oldest is not None and oldest > limits.backlog_older_than:
@@ -139,7 +139,7 @@ def _dead(found: Attention) -> Iterator[Concern]:
         alone = groups[group.handler] == 1
         all_dead = found.dead_counts.get(group.handler, group.count)
         count = all_dead if alone else group.count
-        more = "+" if not alone and all_dead > examined[group.handler] else ""  # nobody knows of which error
+        more = "+" if not alone and all_dead > examined[group.handler] else ""  # their errors are not known
         yield Concern(
             ConcernKind.DEAD,
             "bad",
@@ -151,7 +151,7 @@ def _dead(found: Attention) -> Iterator[Concern]:
             error=group.error,
             pattern=group.pattern,
         )
-    for handler in sorted(found.dead_counts.keys() - named):  # others have died since, more than are looked at
+    for handler in sorted(found.dead_counts.keys() - named):  # beyond the items that were examined
         count = found.dead_counts[handler]
         yield Concern(ConcernKind.DEAD, "bad", f"{count:,} dead in {handler}", subject=handler, count=count)
 
@@ -165,7 +165,7 @@ def switched_off(handlers: Iterable[HandlerReport]) -> Iterator[Concern]:
 
 
 def late_workers(workers: Iterable[WorkerReport], now: datetime) -> Iterator[Concern]:
-    """Yield the workers that are dead, or have not been seen for a while."""
+    """Yield the workers that are dead, or were not seen for a while."""
     for one in workers:
         if one.is_late(now):
             text = f"The worker {one.sign.name} has not been seen for {in_words(one.unseen(now))}"
@@ -174,7 +174,7 @@ def late_workers(workers: Iterable[WorkerReport], now: datetime) -> Iterator[Con
 
 
 def _rounded(duration: timedelta) -> str:
-    """Return a duration without what nobody wants to know: seconds of hours, minutes of days."""
+    """Return a duration without needless detail, such as the seconds of hours and the minutes of days."""
     for unit in (timedelta(days=1), timedelta(hours=1), timedelta(minutes=1)):
         if duration >= 10 * unit:
             return in_words(duration // unit * unit)

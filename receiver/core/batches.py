@@ -1,4 +1,4 @@
-"""So many items or so many bytes: what one batch takes."""
+"""Batches: how much one takes, and how one gathers while another is written, without a timer."""
 
 import asyncio
 import sys
@@ -23,7 +23,7 @@ class BatchSize:
 
     @property
     def is_full(self) -> bool:
-        """Tell whether nothing more fits."""
+        """Whether nothing more fits."""
         return self.items >= self.max_items or self.bytes >= self.max_bytes
 
     def add(self, size: int) -> None:
@@ -56,21 +56,14 @@ def batches(items: Iterable[T], max_items: int, max_bytes: int, size_of: Callabl
 
 def first_batch(items: Iterable[T], max_items: int, max_bytes: int, size_of: Callable[[T], int]) -> list[T]:
     """Return the items of the first batch."""
-    taken = BatchSize(max_items, max_bytes)
-    batch: list[T] = []
-    for item in items:
-        if not taken.take(size_of(item)):
-            break
-        batch.append(item)
-    return batch
+    return next(batches(items, max_items, max_bytes, size_of), [])
 
 
-# FOLDED: Batches without a timer: while some are written, the next one gathers.
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 Then = Callable[[Result | BaseException], None]
-"""Takes the result of an item, or the error with which it has failed."""
+"""Takes the result of an item, or the error with which it failed."""
 Gathered = tuple[Item, Context, Then[Result]]
 
 
@@ -79,17 +72,17 @@ def nothing_to_see() -> None:
 
 
 class GroupCommit(Generic[Item, Result]):
-    """Gives what has gathered to `write`, and then each item its result.
+    """Passes the items that have gathered to `write` as one batch, and then gives each item its result.
 
     At most `at_once` batches are written at a time; `write` is called in their order. It returns one result for
-    each item, in order. A result that is an exception fails its item alone. When it raises, the items of that batch
-    fail with what it raised, and no others. A batch holds at most `max_items`, and at most `max_bytes` unless its
+    each item, in order. A result that is an exception fails its item alone. If `write` raises, all items of that
+    batch fail with the error, and no others. A batch holds at most `max_items`, and at most `max_bytes` unless its
     first item is larger; `size_of` returns the bytes of an item.
 
-    Items of one turn of the event loop are one batch. But once `part` items have gathered and one more batch may be
-    written, they do not wait for the end of the turn: that pays if `write` begins at once, and returns a future.
-    Fewer wait while another batch is written, so that there are not many small ones: each costs a sync. `look` is
-    to resolve those futures that it can by now; it must not raise.
+    The items of one turn of the event loop form one batch. Once `part` items have gathered and another batch may be
+    written, they are written at once: set `part` only if `write` starts immediately and returns a future. Fewer
+    wait while another batch is written, because each batch costs a sync. `look` resolves the futures that it can
+    resolve by now; it must not raise.
     """
 
     def __init__(
@@ -122,9 +115,9 @@ class GroupCommit(Generic[Item, Result]):
         return future
 
     def submit_then(self, item: Item, then: Then[Result]) -> None:
-        """Put an item into the next batch, and call `then` once in the present context: a future takes longer.
+        """Put an item into the next batch, and call `then` once in the present context: faster than a future.
 
-        It gets a CancelledError if writing is cancelled, as when the event loop ends.
+        `then` gets a CancelledError if writing is cancelled, as when the event loop ends.
         """
         self._gathered.append((item, copy_context(), then))
         if self._part is not None and len(self._gathered) >= self._part:
@@ -140,7 +133,7 @@ class GroupCommit(Generic[Item, Result]):
         self._write_next()
         while self._writing:
             await asyncio.wait(self._writing)
-            await asyncio.sleep(0)  # then their results reach the items, and the next batches are written
+            await asyncio.sleep(0)  # lets the results reach the items, and the next batches begin
 
     def _end_turn(self) -> None:
         self._end_is_due = False
@@ -200,13 +193,13 @@ def _tell(batch: Sequence[Gathered[Item, Result]], results: Sequence[Result | Ba
 
 
 def resolve(future: asyncio.Future[Result], result: Result | BaseException) -> None:
-    """Resolve a future by a result or an error, unless it is done. Nobody has to wait for it."""
+    """Resolve a future with a result or an error, unless it is done. It need not have a reader."""
     if future.done():
         return
     if isinstance(result, asyncio.CancelledError):
         future.cancel()
     elif isinstance(result, BaseException):
         future.set_exception(result)
-        future.exception()  # asyncio reports an exception that nobody has read
+        future.exception()  # asyncio reports an exception that was never read
     else:
         future.set_result(result)

@@ -1,4 +1,4 @@
-"""How much memory a body takes as an event, estimated before anything of it is built.
+"""How much memory a body takes as an event, estimated before any of it is built.
 
 A few bytes of JSON can become an object of two kilobytes. The constants were measured with CPython 3.11 and
 pydantic 2.12 on 64 bits, as growth of the process per item. `{}` as a document takes 2,270 bytes, as a page of a
@@ -19,28 +19,28 @@ MAX_OBJECTS = MAX_BODY_COST // _OBJECT
 """A body with more objects costs more than MAX_BODY_COST, however short they are."""
 _LIST = 96
 _KEY = 120
-"""An entry of a dictionary that has just grown, beside the text of the key."""
+"""An entry of a dictionary that has just grown, without the text of its key."""
 _VALUE = 40
-"""A place in a list that has just grown, and a number."""
+"""A number, and its place in a list that has just grown."""
 _TEXT = 60
-"""A text, beside its characters."""
+"""A text, without its characters."""
 _WIDEST = 4
 """Bytes for each character of a text, if one of its characters is rare."""
 _CHUNK = 64 * 1024
 _LOOKED_AT, _LONG_TEXT = 1024, 64
-"""Bytes that tell how a body is best counted, and the length of a text that is long for this."""
+"""How many bytes are examined to choose the fastest count, and the length from which a text counts as long."""
 NEVER_REFUSED = MAX_BODY_COST // (_OBJECT + 2 * _WIDEST)
-"""No body of at most so many bytes has a higher cost than MAX_BODY_COST, whatever is in it.
+"""No body of at most this many bytes costs more than MAX_BODY_COST, whatever it contains.
 
 Estimates of such bodies took a tenth of the time of a worker that handles small events in batches.
 """
 
 
 def body_cost(body: bytes, *, precise_from: int = COSTLY_BODY) -> int:
-    """Return how many bytes of memory a JSON text takes at most when it is read as an event, about.
+    """Return about how many bytes of memory a JSON text takes at most when it is read as an event.
 
-    Takes time in proportion to the length of the body, and little memory. Counting ends past MAX_BODY_COST.
-    A cost of at most `precise_from` may be far too high, which is quicker.
+    The time is proportional to the length of the body, and little memory is used. Counting ends past MAX_BODY_COST.
+    For speed, a result of at most `precise_from` may be far too high.
     """
     body = _as_utf8(body)
     objects = _few(body, b"{") * _OBJECT
@@ -63,7 +63,7 @@ def _few(body: bytes, byte: bytes) -> int:
 
 
 def _others(body: bytes) -> int:
-    """Count what costs something outside of texts and is no object."""
+    """Count the bytes outside of objects that cost something."""
     middle = len(body) // 2
     if body.count(b'"', middle, middle + _LOOKED_AT) * _LONG_TEXT > _LOOKED_AT:
         return len(body) - len(body.translate(None, b'[:,"'))
@@ -72,7 +72,7 @@ def _others(body: bytes) -> int:
 
 
 def _as_utf8(body: bytes) -> bytes:
-    """Return a text in UTF-8, in which an escape is two bytes. `load_json` reads UTF-16 and UTF-32 too."""
+    """Return a text as UTF-8, which the counts assume. `load_json` reads UTF-16 and UTF-32 too."""
     if body.startswith(b'{"'):  # in no other encoding; asking takes a third of the time of the whole estimate
         return body
     encoding = json.detect_encoding(body)
@@ -90,9 +90,9 @@ def _cost_of_values(outside: bytes, quotes: int) -> int:
 
 
 def _outside_of_texts(body: bytes) -> Iterator[tuple[bytes, int]]:
-    """Return chunks of what is outside of texts, each with the number of quotation marks in it.
+    """Return chunks of what is outside of texts, each with its number of quotation marks.
 
-    HTML and scripts are full of braces, so the texts must not count.
+    Texts must not count, since HTML and scripts are full of braces.
     """
     start, in_text = 0, False
     while start < len(body):
@@ -104,7 +104,7 @@ def _outside_of_texts(body: bytes) -> Iterator[tuple[bytes, int]]:
 
 
 def _end_of_chunk(body: bytes, start: int) -> int:
-    """Return the end of the chunk that starts there. It cuts no escape."""
+    """Return the end of the chunk that starts here; it never cuts an escape."""
     end = start + _CHUNK
     chunk = body[start:end]
     backslashes = len(chunk) - len(chunk.rstrip(b"\\"))

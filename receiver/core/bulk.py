@@ -1,4 +1,4 @@
-"""Actions on many rows: plans, places in a long reading, and imported deliveries."""
+"""Actions on many rows: plans, places in a long reading, imported deliveries, and changes of work items."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -46,7 +46,7 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """A delivery from outside, with the duplicates that its source has counted.
+    """A delivery from outside, with the number of duplicates that its source counted.
 
     It is stored with this `origin`, IMPORT or BACKFILL, whatever origin the delivery names.
     """
@@ -114,13 +114,12 @@ class WorkPlan:
         )
 
 
-# FOLDED: What a user may do to many work items at one time, and to which of them.
 @dataclass(frozen=True, slots=True)
 class WorkAction:
     """An action on work items.
 
     `takes` are the states that it changes; `by_default` are those that a filter chooses if it names no state.
-    `restarts` tells whether the items run again.
+    `restarts` says whether the items run again.
     """
 
     verb: str
@@ -131,7 +130,7 @@ class WorkAction:
     """Why it does not change an item in another state."""
     restarts: bool
     untried: bool = False
-    """Whether it takes only items that nobody has attempted since they were made or retried."""
+    """Whether it takes only items that were not attempted since they were made or retried."""
 
     def narrowed(self, wanted: WorkFilter) -> WorkFilter:
         """Return the filter for those of the wanted items that it changes."""
@@ -139,7 +138,7 @@ class WorkAction:
         return replace(wanted, among=among, stuck=not self.restarts, untried=self.untried)
 
     def can_change(self, item: WorkSummary) -> bool:
-        """Tell whether it changes this item. A dead one can be buried only while it holds its lane."""
+        """Return whether it changes this item. A dead one can be buried only while it holds its lane."""
         if item.state is WorkState.DEAD and not self.restarts:
             return item.holds_lane
         return item.state in self.takes
@@ -166,8 +165,8 @@ TAKE_BACK = WorkAction(
     "taken back",
     takes=RETRACTABLE,
     by_default=RETRACTABLE,
-    left_alone="they have run or stand at the head of a lane, or somebody has decided about them since",
+    left_alone="they have run or are at the head of a lane, or another decision about them came since",
     restarts=False,
     untried=True,
 )
-"""It undoes a retry or a replay, as far as that has not run. Choose by `WorkFilter.action`."""
+"""It undoes the part of a retry or a replay that has not run. Choose by `WorkFilter.action`."""

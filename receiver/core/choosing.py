@@ -1,4 +1,4 @@
-"""The work items that a user has chosen for an action, and the plan of it to look at before it is carried out."""
+"""The work items that a user chooses for an action: the plan to look at first, and the record of the action."""
 
 import asyncio
 from collections import Counter
@@ -26,7 +26,7 @@ FIRST = 3
 
 
 class WorkReports(WorkReader, HealthReader, Protocol):
-    """What choosing work items needs to read."""
+    """The reports that choosing work items needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class ChosenWork:
         return counts
 
     def remarks(self, action: WorkAction) -> Iterator[str]:
-        """Yield what matters for the decision: handlers that will not run what is restarted."""
+        """Yield what matters for the decision: handlers that will not run the restarted items."""
         for name in dict.fromkeys(kind.handler for kind in self.plan.kinds) if action.restarts else ():
             match self.switches.get(name, HandlerSwitch.ON):
                 case HandlerSwitch.PAUSED:
@@ -78,7 +78,7 @@ class ChosenWork:
 
 
 def filter_words(wanted: WorkFilter) -> dict[str, str]:
-    """Return a filter as its words: the names of the flags, with moments that do not move."""
+    """Return a filter as flags and their values, with absolute moments."""
     given: dict[str, object] = {
         "type": wanted.type,
         "job": wanted.job_id,
@@ -93,7 +93,7 @@ def filter_words(wanted: WorkFilter) -> dict[str, str]:
 
 
 def described(work_ids: Sequence[int], words: Mapping[str, str]) -> str:
-    """Say in words which items are chosen: by their ids, or by a filter."""
+    """Return in words which items are chosen: by their ids, or by a filter."""
     if work_ids:
         named = ", ".join(f"#{one}" for one in work_ids[:_NAMED])
         return f"work item{'s' if len(work_ids) > 1 else ''} {named}{' …' if len(work_ids) > _NAMED else ''}"
@@ -101,7 +101,7 @@ def described(work_ids: Sequence[int], words: Mapping[str, str]) -> str:
 
 
 async def choose_named(reports: WorkReports, action: WorkAction, work_ids: Sequence[int]) -> ChosenWork:
-    """Choose the items with these ids; raise UnknownWork if there is none with one of them."""
+    """Choose the items with these ids; raise UnknownWork if one does not exist."""
     items = [(await reports.work_item(work_id)).summary for work_id in sorted(set(work_ids), reverse=True)]
     chosen = [one for one in items if action.can_change(one)]
     left_out = Counter(one.state.value for one in items if not action.can_change(one))
@@ -118,13 +118,12 @@ async def choose_matching(reports: WorkReports, action: WorkAction, wanted: Work
     return ChosenWork(plan, first, await reports.switches(), narrowed)
 
 
-# FOLDED: Record an action around the block that carries it out.
 STOPPED = "it was stopped"
 
 
 @asynccontextmanager
 async def recorded(log: ActionLog, clock: Clock, action: NewAction) -> AsyncIterator[int]:
-    """Record that an action begins, give its number, and record how the block ended."""
+    """Record that an action begins, yield its number, and record how the block ended."""
     number = await log.begin_action(action, now=clock.now())
     try:
         yield number
@@ -143,7 +142,7 @@ async def end_early(log: ActionLog, clock: Clock, number: int, reason: str) -> N
 
 
 def reason_of(error: BaseException) -> str:
-    """Say why an action ended early. Only errors that are made for people are shown."""
+    """Return why an action ended early. Only errors written for people are shown."""
     if isinstance(error, asyncio.CancelledError | KeyboardInterrupt | GeneratorExit):
         return STOPPED
     return str(error) if isinstance(error, ReceiverError) else f"a fault of the program: {type(error).__name__}"

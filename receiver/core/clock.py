@@ -1,4 +1,4 @@
-"""Clocks: that of the machine, one that runs faster, and one that tests move by hand."""
+"""Clocks: the machine's, one that runs faster, and one that tests move by hand."""
 
 import asyncio
 import heapq
@@ -14,7 +14,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Timer(Protocol):
-    """A call that is still to come."""
+    """A scheduled call."""
 
     def cancel(self) -> None:
         """Cancel the call. This does nothing if the call was already made."""
@@ -24,12 +24,12 @@ class Clock(Protocol):
     """The present moment, and calls at later moments."""
 
     def now(self) -> datetime:
-        """Return the present moment, aware, in UTC. Somebody may set this clock forward or back."""
+        """Return the present moment, aware, in UTC. This clock may be set forward or back."""
 
     def steady(self) -> datetime:
-        """Return a moment on a clock that nobody sets, for leases and for measuring how long something takes.
+        """Return a moment on a clock that is never set, for leases and for measuring how long something takes.
 
-        It says nothing about the date. All processes that share a store see the same clock.
+        Its date means nothing. All processes that share a store see the same clock.
         """
 
     def call_later(self, duration: timedelta, callback: Callable[[], None]) -> Timer:
@@ -56,14 +56,14 @@ class SystemClock:
     def steady(self) -> datetime:
         """Return how long the machine has been awake, as a moment after 1970 began.
 
-        All processes of the machine have the same clock (https://docs.python.org/3/library/time.html#time.monotonic).
-        It begins anew with the machine, so old leases may seem to end late. Only on Linux the store knows that
-        their workers are dead. Elsewhere this is the time of day.
+        All processes of the machine share it (https://docs.python.org/3/library/time.html#time.monotonic). It
+        starts again with the machine, and old leases may then seem to end late; on Linux the store knows that their
+        workers are dead. On other systems this is the time of day.
         """
         return datetime.fromtimestamp(time.monotonic(), UTC) if sys.platform == "linux" else self.now()
 
     def steady_with_sleep(self) -> datetime:
-        """Return the same with the time for which the machine was suspended, as far as its system tells."""
+        """Return the same plus the time for which the machine was suspended, if the system reports it."""
         if sys.platform != "linux":
             return self.steady()
         return datetime.fromtimestamp(time.clock_gettime(time.CLOCK_BOOTTIME), UTC)
@@ -98,7 +98,7 @@ class FastClock:
         return self._start + (self._clock.now() - self._start) * self._speed
 
     def steady(self) -> datetime:
-        """Return the present moment of the faster clock that nobody sets."""
+        """Return the present moment of the faster steady clock."""
         return self._steady_start + (self._clock.steady() - self._steady_start) * self._speed
 
     def call_later(self, duration: timedelta, callback: Callable[[], None]) -> Timer:
@@ -145,7 +145,7 @@ class VirtualClock:
             timer.cancel()
 
     def block(self, duration: timedelta) -> None:
-        """Move the clock forward: while code that is not async waits, nothing else could."""
+        """Move the clock forward: code that is not async lets nothing else move it."""
         self.advance(duration)
 
     def jump(self, duration: timedelta) -> None:
@@ -228,14 +228,14 @@ def to_micros(moment: datetime) -> int:
 
 
 def from_micros(micros: int) -> datetime:
-    """Return the moment that is this many microseconds after 1970 began."""
+    """Return the moment this many microseconds after 1970 began."""
     return _EPOCH + timedelta(0, 0, micros)  # without the names it takes half of the time
 
 
 def local_time(moment: datetime, timespec: str = "seconds") -> str:
     """Return a moment for people: local time with its offset, as in `2026-11-22T11:29:26+01:00`.
 
-    It is one word, so it can be pasted as it is, also into `--since`.
+    It is one word, which can be pasted into `--since`.
     """
     return moment.astimezone().isoformat(timespec=timespec)
 

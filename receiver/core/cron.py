@@ -1,9 +1,13 @@
 """Cron expressions as the service reads them.
 
-They have the five fields of POSIX crontab and its lists and ranges, and steps beside them
-(https://pubs.opengroup.org/onlinepubs/9799919799/utilities/crontab.html). By the service's public behaviour three
-things differ: only numbers are taken, no names; `5/15` is just 5; and a run needs both its day of the month and its
+They have the five fields of POSIX crontab, with its lists and ranges, and also steps
+(https://pubs.opengroup.org/onlinepubs/9799919799/utilities/crontab.html). The service's public behaviour differs in
+three ways: only numbers are taken, no names; `5/15` is just 5; and a run needs both its day of the month and its
 weekday, where POSIX takes either if both are given.
+
+Local time has gaps and repeats when clocks are changed. As in the cron of Debian, a run at a fixed time is not lost
+in a gap and does not come twice in a repeat: it comes right after the gap, or at the first of the two times. Runs
+whose minute or hour begins with `*` follow the local clock, and come in both halves of a repeat.
 """
 
 import bisect
@@ -27,7 +31,7 @@ _CalendarDay = tuple[int, int]
 
 
 def _days_in_turn() -> frozenset[tuple[_CalendarDay, _CalendarDay]]:
-    """Return every two calendar days of which the second can follow the first."""
+    """Return the pairs of calendar days that can follow each other."""
     year = [date(_LEAP_YEAR, 1, 1) + n * _DAY for n in range(367)]
     pairs = itertools.pairwise((day.month, day.day) for day in year)
     return frozenset([*pairs, ((2, 28), (3, 1))])
@@ -42,12 +46,10 @@ class _Field(NamedTuple):
     what: str
     """What it counts, for errors."""
     lowest: int
-    """Its smallest number."""
     highest: int
-    """Its largest number."""
 
     def read(self, text: str) -> frozenset[int]:
-        """Return the numbers that a field allows. A ValueError says what is wrong with it."""
+        """Return the numbers that a field allows. Raises ValueError, which says what is wrong with it."""
         return frozenset(itertools.chain.from_iterable(self._read_item(item) for item in text.split(",")))
 
     def _read_item(self, item: str) -> range:
@@ -98,7 +100,7 @@ class Cron:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read an expression, whenever its runs are. A ValueError names the field that is wrong."""
+        """Read an expression, even one without any run. Raises ValueError, which names the wrong field."""
         texts = text.split()
         if len(texts) != len(_FIELDS):
             raise ValueError("a cron expression has five fields: minute, hour, day, month and weekday")
@@ -106,33 +108,35 @@ class Cron:
         return cls(minutes, hours, days, months, frozenset(number % _SUNDAY for number in weekdays))
 
     def runs_on(self, day: date) -> bool:
-        """Tell whether there is a run on a day."""
+        """Return whether there is a run on a day."""
         return day.day in self.days and day.month in self.months and day.isoweekday() % _SUNDAY in self.weekdays
 
     def times_of_day(self) -> list[int]:
-        """Return the runs of a day in minutes since midnight, the first one first."""
+        """Return the runs of a day in minutes since midnight, in order."""
         return sorted(60 * hour + minute for hour in self.hours for minute in self.minutes)
 
     def has_days(self) -> bool:
-        """Tell whether some year has such a day."""
+        """Return whether its days exist in any year."""
         return bool(self._calendar_days())
 
     def require_valid(self) -> None:
-        """Raise a ValueError if no year has a run, or if two runs come too soon after each other.
+        """Raise ValueError if no year has a run, or if two runs are too close together.
 
-        The service also asks for a run within a year from now. This depends on the day and is left to the service.
+        The service also requires a run within a year from now. That depends on the day and is left to the service.
         """
-        calendar_days = self._calendar_days()
-        if not self.has_days():
+        days = self._calendar_days()
+        if not days:
             raise ValueError("there is no such day: a run needs its day, its month and its weekday together")
         times = [timedelta(minutes=minute) for minute in self.times_of_day()]
-        if self._runs_two_days_in_turn(calendar_days):
+        if any((weekday + 1) % _SUNDAY in self.weekdays for weekday in self.weekdays) and any(
+            first in days and second in days for first, second in _DAYS_IN_TURN
+        ):
             times.append(times[0] + _DAY)
         if any(later - earlier < SHORTEST_PAUSE for earlier, later in itertools.pairwise(times)):
             raise ValueError(f"runs are at least {SHORTEST_PAUSE // timedelta(minutes=1)} minutes apart")
 
     def _calendar_days(self) -> set[_CalendarDay]:
-        """Return the days that exist in some year. In the course of years each of them falls on every weekday."""
+        """Return the days that exist in some year. Over the years each of them falls on every weekday."""
         return {
             (month, day)
             for month in self.months
@@ -140,24 +144,15 @@ class Cron:
             if day <= calendar.monthrange(_LEAP_YEAR, month)[1]
         }
 
-    def _runs_two_days_in_turn(self, calendar_days: set[_CalendarDay]) -> bool:
-        return any((weekday + 1) % _SUNDAY in self.weekdays for weekday in self.weekdays) and any(
-            first in calendar_days and second in calendar_days for first, second in _DAYS_IN_TURN
-        )
 
-
-# FOLDED: When something runs next, by a cron expression in a time zone. // Local time has gaps and repeats when
-# clocks are changed. As in the cron of Debian, a run at a fixed time is not lost in a gap and does not come twice
-# in a repeat: it comes right after the gap, or at the first of the two times. Runs whose minute or hour begins with
-# `*` follow the local clock, so they come in both halves of a repeat.
 MAX_DAYS = 367
-"""Days that are searched unless the caller says how many: a year."""
+"""How many days are searched by default: a year."""
 UTC_NAME = "UTC"
 _MINUTE = timedelta(minutes=1)
 
 
 def next_run(cron: str, timezone: str, after: datetime, *, days: int = MAX_DAYS) -> datetime | None:
-    """Return the first run after a moment, in UTC; None if there is none within so many days."""
+    """Return the first run after a moment, in UTC; None if there is none within `days`."""
     calendar = _Calendar.of(cron, timezone)
     first = after.astimezone(calendar.zone).date() - _DAY  # a gap can move a run of the day before
     for number in range(days + 1):
@@ -168,9 +163,9 @@ def next_run(cron: str, timezone: str, after: datetime, *, days: int = MAX_DAYS)
 
 
 def last_runs(cron: str, timezone: str, since: datetime, until: datetime, most: int) -> list[datetime]:
-    """Return the last runs after `since` and up to `until`, at most so many, the first one first.
+    """Return the last runs after `since` and up to `until`, at most `most`, in order.
 
-    The work is that of the runs and of the days between them, however many runs there were before.
+    The work grows with these runs and the days between them, not with the number of earlier runs.
     """
     calendar = _Calendar.of(cron, timezone)
     day, first = until.astimezone(calendar.zone).date(), since.astimezone(calendar.zone).date() - _DAY
@@ -182,9 +177,9 @@ def last_runs(cron: str, timezone: str, since: datetime, until: datetime, most: 
 
 
 def zone_of(name: str) -> tzinfo:
-    """Return a time zone. UTC is known on slim systems too, which have no list of zones.
+    """Return a time zone. UTC works even on slim systems, which have no list of zones.
 
-    Raises what ZoneInfo raises for a name that is not known: ZoneInfoNotFoundError, ValueError or OSError.
+    Raises what ZoneInfo raises for an unknown name: ZoneInfoNotFoundError, ValueError or OSError.
     """
     return UTC if name == UTC_NAME else ZoneInfo(name)
 
@@ -194,9 +189,7 @@ class _Calendar:
     """The runs of a schedule, day by day."""
 
     cron: Cron
-    """The days and times in local time."""
     zone: tzinfo
-    """The place whose clocks count."""
     times: tuple[timedelta, ...]
     """The runs of a day, since midnight."""
     follows_clock: bool
@@ -210,7 +203,7 @@ class _Calendar:
         return cls(read, zone_of(timezone), times, any(field.startswith("*") for field in cron.split()[:2]))
 
     def runs_after(self, day: date, after: datetime) -> list[datetime]:
-        """Return the runs of a day after a moment, the first one first."""
+        """Return the runs of a day after a moment, in order."""
         if not self.cron.runs_on(day):
             return []
         midnight = datetime(day.year, day.month, day.day)

@@ -1,4 +1,4 @@
-"""Deliveries: received, stored, and listed."""
+"""Deliveries: received, quarantined, stored and listed."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -27,7 +27,7 @@ class Delivery(NamedTuple):
 
 
 class Receipt(NamedTuple):
-    """What became of an appended delivery. It is made only after the write is durable."""
+    """The outcome of an appended delivery. It exists only once the write is durable."""
 
     key: DeliveryKey
     outcome: AppendOutcome
@@ -36,7 +36,7 @@ class Receipt(NamedTuple):
 class StoredDelivery(NamedTuple):
     """A delivery in the store. `seq` grows in the order of arrival. `duplicates` counts later arrivals of it.
 
-    `unreadable` tells why the store could not read its body, which is empty then.
+    `unreadable` says why the store could not read the body, which is then empty.
     """
 
     seq: int
@@ -47,7 +47,7 @@ class StoredDelivery(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FeedPage:
-    """The next deliveries that fit a filter, the oldest first. All up to the seq `through` were examined."""
+    """The next deliveries that match a filter, the oldest first. All up to the seq `through` were examined."""
 
     deliveries: "tuple[DeliverySummary, ...]"
     through: int
@@ -73,9 +73,9 @@ class DeliverySummary:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryDetail:
-    """All that is known of one delivery. If its body was pruned, it has no headers either.
+    """Everything known about one delivery. If its body was pruned, it has no headers either.
 
-    `unreadable` tells why the store could not read the body, which is None then too.
+    `unreadable` says why the store could not read the body, which is then None.
     """
 
     summary: DeliverySummary
@@ -90,10 +90,10 @@ class DeliveryFilter:
     """Which deliveries a report is about. None does not narrow; `type` and `handler` are globs.
 
     `handler` selects deliveries with a work item of such a handler; several globs are a tuple. `failed` selects
-    those with a work item, of that handler if it is given, that is dead or whose last attempt failed. `limit` takes
-    the newest. `text` is a query for `search.parse_query`. It needs the index of words, and raises NoSearchIndex
-    without it. Scheduled runs are no events of the service: they are selected only if `type` begins with
-    `schedule.`, or with `with_runs`.
+    those with a work item, of that handler if one is given, that is dead or whose last attempt failed. `limit`
+    takes the newest. `text` is a query for `subjects.parse_query`. It needs the index of words, and raises
+    NoSearchIndex without it. Scheduled runs are not events of the service: they are selected only if `type` begins
+    with `schedule.`, or with `with_runs`.
     """
 
     type: str | None = None
@@ -109,11 +109,10 @@ class DeliveryFilter:
 
     @property
     def selects_runs(self) -> bool:
-        """Tell whether scheduled runs are selected too."""
+        """Whether scheduled runs are selected too."""
         return self.with_runs or (self.type or "").startswith(RUN_FAMILY)
 
 
-# FOLDED: Requests in quarantine: kept, and listed.
 KINDS = (Malformed.code, AppendOutcome.CONFLICT.value)
 """The reasons for which a request can be in quarantine."""
 
@@ -160,25 +159,24 @@ class QuarantineFilter:
     limit: int | None = None
 
 
-# FOLDED: A page of a listing that is found in bounded work.
 Row = TypeVar("Row")
 
 
 @dataclass(frozen=True, slots=True)
 class LookEnd:
-    """The oldest row that was examined, where older rows are left."""
+    """The oldest row that was examined, if older rows are left."""
 
     place: int
-    """Its seq or its id. The next look begins behind it."""
+    """Its seq or its id, after which the next page continues."""
     received_at: datetime
     """When its delivery arrived."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListingPage(Generic[Row]):
-    """The newest rows that fit a filter, as far as they were looked for."""
+    """The newest rows that match a filter, found in bounded work."""
 
     rows: tuple[Row, ...]
-    """The newest first, at most as many as the limit of the filter."""
+    """The newest first, no more than the limit of the filter."""
     end: LookEnd | None = None
-    """Where the look ended before it had found as many. None where it found them, or examined all older rows."""
+    """Where the search ended before the page was full. None if it is full, or if all older rows were examined."""

@@ -1,4 +1,4 @@
-"""Make the delivery that is kept from the headers and body of an authenticated request."""
+"""Makes a delivery from the headers and body of an authenticated request, and reads the sender's kind of JSON."""
 
 import codecs
 import hashlib
@@ -18,13 +18,12 @@ from receiver.core.types import DeliveryKey, Headers
 from receiver.errors import Malformed
 
 
-# FOLDED: Read the sender's JSON: fast if possible, and also what the fast parser refuses.
 class NotJson(ValueError):
     """Neither parser can read the bytes as JSON."""
 
 
 class TooDeep(NotJson):
-    """Values are nested deeper than both parsers go. Nobody has read the rest, so the bytes may be JSON."""
+    """Values are nested deeper than both parsers go. The rest was not read: the bytes may still be JSON."""
 
     def __init__(self) -> None:
         super().__init__("nested too deeply to be read")
@@ -33,10 +32,10 @@ class TooDeep(NotJson):
 def load_json(body: bytes) -> Any:
     """Return the value of a JSON text, or raise NotJson.
 
-    The fast parser refuses some texts that this sender can make: a lone surrogate written as an escape (legal by
+    The fast parser refuses some texts that this sender can write: a lone surrogate written as an escape (legal by
     RFC 8259, section 8.2; JSON.stringify writes it for a string that was cut inside a pair), nesting past its own
     limit, and integers of thousands of digits. The standard library reads them, down to about a thousand levels;
-    such an integer is returned as text. For deeper nesting NotJson is a TooDeep.
+    such an integer is returned as text. Deeper nesting raises TooDeep.
     """
     try:
         return from_json(body)
@@ -50,14 +49,13 @@ def load_json(body: bytes) -> Any:
 
 
 def _integer(digits: str) -> int | str:
-    """Return an integer, or its digits if Python refuses to convert so many (sys.set_int_max_str_digits)."""
+    """Return an integer, or its digits if Python refuses to convert that many (sys.set_int_max_str_digits)."""
     try:
         return int(digits)
     except ValueError:
         return digits
 
 
-# FOLDED: Reading the few fields of an envelope, without building what else is in the body.
 _SMALL = 64 * 1024
 _CHUNK = 1024 * 1024
 _BOM = b"\xef\xbb\xbf"
@@ -76,7 +74,7 @@ _BACKSLASH, _QUOTE = b"\xff\xff", b"\xff\xfe"
 
 
 class NotAnObject(NotJson):
-    """The bytes are a JSON text, and not that of an object."""
+    """The bytes are JSON, but not an object."""
 
 
 class _Fields(msgspec.Struct):
@@ -88,7 +86,7 @@ class _Fields(msgspec.Struct):
 
 
 class EnvelopeFields(msgspec.Struct):
-    """The fields of an envelope that matter here: None for what is not there, and for arrays and objects."""
+    """The fields of an envelope that matter here: None for an absent field, and for arrays and objects."""
 
     type: Any = None
     id: Any = None
@@ -98,7 +96,7 @@ class EnvelopeFields(msgspec.Struct):
 
 
 class _UsualFields(EnvelopeFields):
-    """The fields as the service sends them. Reading them so takes a third of the time."""
+    """The fields with the types that the service sends. Reading these takes a third of the time."""
 
     type: str | None = None
     id: str | None = None
@@ -115,9 +113,9 @@ _skip_value = msgspec.json.Decoder(msgspec.Raw).decode
 def read_fields(body: bytes) -> EnvelopeFields:
     """Return the fields of a JSON object.
 
-    Time and memory grow with the body's length alone, not with how many values are in it. This reads what
-    `load_json` reads. In a body of more than 64 KiB that is not strict JSON, lone surrogates read as U+FFFD. Raises
-    NotJson, TooDeep for what is nested too deeply to be read, or NotAnObject for other JSON.
+    Time and memory grow with the length of the body, not with the number of values in it. This reads everything
+    that `load_json` reads. In a body of more than 64 KiB that is not strict JSON, lone surrogates become U+FFFD.
+    Raises NotJson, TooDeep for values nested too deeply to be read, or NotAnObject for other JSON.
     """
     try:
         return _read_strictly(body)
@@ -144,7 +142,7 @@ def _read_strictly(body: bytes | bytearray) -> EnvelopeFields:
 
 
 def _read_mended(body: bytes, reason: Exception) -> EnvelopeFields:
-    """Read a long body that is no strict JSON: `load_json` would build all that is in it."""
+    """Read a long body that is not strict JSON: `load_json` would build everything in it."""
     if isinstance(reason, RecursionError):
         raise TooDeep from reason
     try:
@@ -152,7 +150,7 @@ def _read_mended(body: bytes, reason: Exception) -> EnvelopeFields:
         try:
             return _read_strictly(mended)
         except msgspec.ValidationError:
-            _skip_value(mended)  # raises if it is no JSON at all
+            _skip_value(mended)  # raises if it is not JSON at all
             raise NotAnObject("not a JSON object") from None
     except RecursionError as exc:
         raise TooDeep from exc
@@ -161,9 +159,9 @@ def _read_mended(body: bytes, reason: Exception) -> EnvelopeFields:
 
 
 def strict_copy(body: bytes) -> bytearray:
-    """Return a copy of a body that a strict parser reads, if `load_json` would read the body.
+    """Return a copy that a strict parser can read, of a body that `load_json` can read.
 
-    Raises NotJson or UnicodeDecodeError for some of the others.
+    Raises NotJson or UnicodeDecodeError for some other bodies.
     """
     return _mended(_as_utf8(body))
 
@@ -179,8 +177,8 @@ def _as_utf8(body: bytes) -> bytes:
 def _mended(body: bytes) -> bytearray:
     """Return a copy that a strict parser reads: without lone surrogates, and with zeros for NaN and Infinity.
 
-    Each is replaced by as many bytes. It goes piece by piece: what lies between millions of them takes far more
-    memory than the body.
+    Each is replaced by the same number of bytes, piece by piece: the texts between millions of them would take far
+    more memory than the body.
     """
     if b"\xff" in body:
         raise NotJson("not UTF-8")
@@ -201,7 +199,7 @@ def _mended(body: bytes) -> bytearray:
 
 
 def _pieces(body: bytes) -> Iterator[tuple[int, int]]:
-    """Return starts and ends of pieces. They cut no character, no escape, no pair of surrogates and no number."""
+    """Yield starts and ends of pieces. None cuts a character, an escape, a pair of surrogates or a number."""
     start = 0
     while start < len(body):
         end = start + _SMALL
@@ -214,7 +212,7 @@ def _pieces(body: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _require_utf8(body: bytes | bytearray) -> None:
-    """Raise UnicodeDecodeError for what is no UTF-8; piece by piece, since the text may need much memory."""
+    """Raise UnicodeDecodeError if this is not UTF-8. Read in pieces, as the text may take much memory."""
     if body.isascii():
         return
     decoder = codecs.getincrementaldecoder("utf-8")()
@@ -237,7 +235,7 @@ _SECRET_HEADERS = frozenset(
 PLAIN_ID = re.compile(r"[0-9A-Za-z._:-]{1,200}")
 """Ids that can be keys unchanged: keys appear in URLs, JSON, shells and log lines."""
 OWN_PREFIXES = ("sha256:", RUN_KEY_PREFIX)
-"""Keys that begin so are made here. A sender that chose one could suppress another delivery or a scheduled run."""
+"""Beginnings of keys made here. A sender that chose such a key could suppress a delivery or a scheduled run."""
 MAX_TEXT_LENGTH = 200
 
 
@@ -245,7 +243,7 @@ def read_envelope(headers: Headers, body: bytes, *, received_at: datetime) -> De
     """Return the delivery of this request, or raise Malformed if the body is not an envelope of the service.
 
     An envelope is a JSON object with a `type`; everything else may be missing. The key is `webhookId` if that is
-    a plain id that begins with none of `OWN_PREFIXES`, and otherwise the SHA-256 of the body.
+    a plain id that does not begin with one of `OWN_PREFIXES`, and otherwise the SHA-256 of the body.
     """
     try:
         fields = read_fields(body)
@@ -272,7 +270,7 @@ def mask_headers(
     also: frozenset[bytes] = frozenset(),
     values: Collection[bytes] = (),
 ) -> Headers:
-    """Return the headers with a mask in place of credentials, which are known by their names or by their values."""
+    """Return the headers with credentials masked, which are recognized by their names or by their values."""
     return tuple([masked_header(name, value, also, values) for name, value in headers])
 
 
@@ -291,7 +289,7 @@ def _key(webhook_id: Any, body: bytes) -> DeliveryKey:
 
 
 def _text(value: Any) -> str | None:
-    """Return an id as text. A number is read as an id too."""
+    """Return an id as text; a number is an id too."""
     if isinstance(value, str) and value:
         return readable(value)
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63:
@@ -300,7 +298,7 @@ def _text(value: Any) -> str | None:
 
 
 def readable(text: str) -> str:
-    """Return text that every store and terminal takes: short, without control characters and lone surrogates."""
+    """Return text that every store and terminal accepts: short, without control characters and lone surrogates."""
     if len(text) <= MAX_TEXT_LENGTH and text.isprintable():
         return text
     return escape_controls(text[:MAX_TEXT_LENGTH])[:MAX_TEXT_LENGTH]

@@ -17,7 +17,7 @@ LAST_PAGES = 20
 """How many of a job's last pages are examined for a burst of failures."""
 _BURST = 10
 _SILENCE = timedelta(hours=1)
-"""The sender's last retry of an event starts 21 min 30 s after its first attempt; what comes later is new."""
+"""The sender's last retry of an event starts 21 min 30 s after its first attempt; anything later is new."""
 
 _WITH_PAGES = frozenset({"crawl", "batch_scrape", "monitor"})
 _WITHOUT_PAGES = frozenset({"extract", "agent"})
@@ -39,8 +39,8 @@ class JobState(StrEnum):
 class JobFilter:
     """Which jobs a report is about. None does not narrow.
 
-    `type` is a glob for the family or for the type of at least one delivery. A job fits a span of time if its last
-    delivery came at or after `since`, and its first one before `until`.
+    `type` is a glob for the family or for the type of at least one delivery. A job matches a span of time if its
+    last delivery came at or after `since`, and its first before `until`.
     """
 
     type: str | None = None
@@ -68,7 +68,7 @@ class JobArrivals:
 
 @dataclass(frozen=True, slots=True)
 class JobEnd:
-    """The first delivery that ends a job. `success` is the value in its event."""
+    """The first delivery that ends a job, with the `success` of its event."""
 
     type: str
     success: bool | None
@@ -79,10 +79,10 @@ class JobEnd:
 class JobSummary:
     """One job: a crawl, batch scrape, extract or agent job, or one check of a monitor.
 
-    `last_seq` is the seq of its last delivery; `first_at` and `last_at` are when its first and last ones came.
-    `started` is None for families that have no event for it. `good` and `failed` count pages by `success` (an event
-    without that value is good), and are None for families without pages. `late` counts pages after the end, and
-    `failed_lately` the failed ones of the last 20; both leave out what a backfill fetched.
+    `last_seq` is the seq of its last delivery; `first_at` and `last_at` are the arrivals of its first and last one.
+    `started` is None for families without an event for the start. `good` and `failed` count pages by `success` (an
+    event without that value is good), and are None for families without pages. `late` counts pages after the end,
+    and `failed_lately` those of the last 20 that failed; both leave out backfilled pages.
     """
 
     job_id: str
@@ -102,7 +102,7 @@ class JobSummary:
 
     @property
     def state(self) -> JobState:
-        """How far it has come."""
+        """The state that follows from its end."""
         return JobState.OPEN if self.end is None else JobState(self.end.type.rpartition(".")[2])
 
 
@@ -137,17 +137,17 @@ class Warned:
 
 
 def family_of(event_type: str) -> str:
-    """Return the first part of a type."""
+    """Return the first part of a type, such as `crawl`."""
     return event_type.partition(".")[0]
 
 
 def ends_job(event_type: str) -> bool:
-    """Tell whether an event of this type is the last of its job, as far as the name says."""
+    """Return whether an event of this type ends its job, judged by the name."""
     return "." in event_type and event_type.rpartition(".")[2] in ENDINGS
 
 
 def is_page(event_type: str) -> bool:
-    """Tell whether an event of this type is about one page."""
+    """Return whether an event of this type is about one page."""
     return event_type.endswith(f".{PAGE}")
 
 
@@ -162,7 +162,7 @@ def job_of(
     late: int,
     failed_lately: int,
 ) -> JobSummary:
-    """Return the line of a job with at least one delivery."""
+    """Return the summary of a job with at least one delivery."""
     family = family_of(min(arrivals, key=lambda one: one.first_seq).type)
     pages = [one for one in arrivals if is_page(one.type)]
     with_pages = family in _WITH_PAGES or (family not in _WITHOUT_PAGES and bool(pages))

@@ -1,4 +1,4 @@
-"""What people did to a store: who did what, when, and to how many."""
+"""Recorded actions: who did what to a store, when, and to how many items."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -7,10 +7,10 @@ from datetime import datetime, timedelta
 KEPT = timedelta(days=90)
 """How long an action is remembered."""
 MAX_KEPT = 10_000
-"""The newest actions that are remembered; of more the oldest are forgotten."""
+"""How many actions are remembered; beyond that the oldest are forgotten."""
 INTERRUPTED = "interrupted: nothing was seen of it for a minute"
 SILENT = timedelta(minutes=1)
-"""An action that has not ended, and of which nothing was seen for so long, was interrupted."""
+"""An action that has not ended, and made no progress for this long, was interrupted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,10 +21,10 @@ class NewAction:
     """Who: `console 10.0.0.7` or `cli operator@host`."""
     verb: str
     about: str
-    """What it is done to, in words."""
+    """The items, in words."""
     planned: int
     choice: Mapping[str, str] = field(default_factory=dict)
-    """The same for programs: a filter or ids. By it the action is undone, or goes on after an interruption."""
+    """The items for programs: a filter or ids. With it the action is undone, or continued if it was interrupted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +35,10 @@ class RecordedAction:
     what: NewAction
     began_at: datetime
     seen_at: datetime
-    """When it last came further."""
+    """When it last made progress."""
     ended_at: datetime | None = None
     seen: int = 0
-    """How many of the planned items it has looked at."""
+    """How many of the planned items it has examined."""
     changed: int = 0
     error: str | None = None
     """Why it ended early."""
@@ -52,11 +52,11 @@ class RecordedAction:
 
     @property
     def has_rest(self) -> bool:
-        """Whether it has not looked at everything that was planned."""
+        """Whether planned items are left that it has not examined."""
         return self.seen < self.what.planned
 
     def was_interrupted(self, now: datetime) -> bool:
-        """Tell whether its process has ended without saying so."""
+        """Return whether its process ended without recording the end."""
         return self.ended_at is None and now - self.seen_at > SILENT
 
     def as_seen(self, now: datetime) -> "RecordedAction":
@@ -64,5 +64,5 @@ class RecordedAction:
         return replace(self, error=INTERRUPTED) if self.was_interrupted(now) else self
 
     def goes_on(self, now: datetime) -> bool:
-        """Tell whether it is under way."""
+        """Return whether it is under way."""
         return self.ended_at is None and not self.was_interrupted(now)

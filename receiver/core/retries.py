@@ -1,19 +1,19 @@
-"""When a failed work item runs again."""
+"""Retry delays: when a failed work item runs again."""
 
 import random
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 MAX_PAUSE = timedelta(days=3650)
-"""No work item waits longer, whatever a handler asks for: later moments may not exist in the calendar."""
+"""The longest wait of a work item, whatever a handler asks for: later moments may not exist in the calendar."""
 
 
 @dataclass(frozen=True, slots=True)
 class RetrySchedule:
-    """Pauses between the attempts of a work item: n pauses allow n + 1 attempts.
+    """Retry delays of a work item: n pauses allow n + 1 attempts.
 
-    Each pause is made longer or shorter at random, by up to the share `jitter` of it. So items that failed together
-    do not all run again together.
+    Each pause is made longer or shorter at random, by up to the share `jitter` of it, to keep items that failed
+    together from all running again together.
     """
 
     pauses: tuple[timedelta, ...]
@@ -27,11 +27,11 @@ class RetrySchedule:
 
     @property
     def attempts(self) -> int:
-        """How many attempts a work item has in all."""
+        """The number of attempts, the first one included."""
         return len(self.pauses) + 1
 
     def due_after(self, failed: int, *, now: datetime, rng: random.Random) -> datetime | None:
-        """Return when to run again after attempt number `failed` (the first is 1), None if no attempt is left."""
+        """Return when to run again after attempt `failed`, counted from 1; None if no attempt is left."""
         if failed > len(self.pauses):
             return None
         return now + self.pauses[failed - 1] * rng.uniform(1 - self.jitter, 1 + self.jitter)

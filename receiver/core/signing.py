@@ -1,9 +1,7 @@
-"""Signatures: those of deliveries, and those of the webhooks that we send ourselves.
+"""Signatures of deliveries and of the webhooks that we send, and the trace that is kept with a delivery's headers.
 
-Deliveries are signed by HMAC-SHA256 over the raw body, written `sha256=<64 lower-case hex digits>`.
-
-The key is the secret's UTF-8 text, as the service's webhook documentation says. A comparison takes the same time
-for every wrong value.
+A delivery's signature is HMAC-SHA256 over the raw body, written `sha256=<64 lower-case hex digits>`. The key is the
+secret's UTF-8 text, as the service's webhook documentation says. A comparison takes the same time for every value.
 """
 
 import base64
@@ -29,14 +27,14 @@ def sign(body: bytes, secret: str) -> str:
 
 @lru_cache(maxsize=128)
 def _keyed(secret: str) -> hmac.HMAC:
-    """Return an HMAC that has taken in the secret: from a copy of it, 1 KB is signed in 0.7 of the time."""
+    """Return an HMAC with the secret. Signing 1 KB with a copy of it takes 0.7 of the time."""
     return hmac.new(secret.encode(), digestmod="sha256")
 
 
 def verify(body: bytes, signature: str, secrets: Sequence[str]) -> bool:
-    """Tell whether any of the secrets gives this signature for this body.
+    """Return whether any of the secrets gives this signature for this body.
 
-    Every secret is tried, so the time does not tell which one matched. Any other form is refused, such as another
+    Every secret is tried: the time does not reveal which one matched. Any other form is refused, such as another
     algorithm or upper-case digits.
     """
     sent = signature.encode("utf-8", "replace")
@@ -47,7 +45,7 @@ def verify(body: bytes, signature: str, secrets: Sequence[str]) -> bool:
 
 
 def token_matches(token: str, tokens: Sequence[str]) -> bool:
-    """Tell whether the value of the token header is one of the configured tokens, in constant time."""
+    """Return whether the value of the token header is one of the configured tokens, in constant time."""
     sent = token.encode("latin-1", "replace")
     matched = False
     for known in tokens:
@@ -69,20 +67,19 @@ def sign_standard(body: bytes, secret: str, *, message_id: str, timestamp: int) 
     return "v1," + base64.b64encode(hmac.digest(standard_key(secret), signed, "sha256")).decode()
 
 
-# FOLDED: The trace of a delivery, kept with its headers: https://www.w3.org/TR/trace-context/ // The fields that we
-# add have names with a colon in front, such as `:traceparent`. No header of a request can have such a name (RFC
-# 9110, section 5.1), so nobody outside can send one, and what was sent stays as it was.
 _MARK = ":"
+"""Begins the names of the trace's fields (https://www.w3.org/TR/trace-context/) that we add, such as
+`:traceparent`. No header of a request can have such a name (RFC 9110, section 5.1), so no sender can forge one."""
 _FIELDS = ("traceparent", "tracestate")
 
 
 def with_trace(headers: Headers, fields: Mapping[str, str]) -> Headers:
-    """Return the headers with the fields of a trace behind them."""
+    """Return the headers followed by the fields of a trace."""
     return (*headers, *((_MARK + name, value) for name, value in fields.items()))
 
 
 def trace_of(headers: Headers) -> Mapping[str, str]:
-    """Return the fields that continue the trace of a delivery: those that were added, else those that were sent."""
+    """Return the fields that continue the trace of a delivery: those we added, or else those sent with it."""
     found = dict(headers)
     for mark in (_MARK, ""):
         if fields := {name: found[mark + name] for name in _FIELDS if mark + name in found}:
@@ -91,7 +88,7 @@ def trace_of(headers: Headers) -> Mapping[str, str]:
 
 
 def as_sent(headers: Headers) -> Headers:
-    """Return a tuple of the headers as the sender wrote them."""
+    """Return the headers that the sender wrote."""
     if headers and headers[-1][0].startswith(_MARK):
         return tuple([header for header in headers if not header[0].startswith(_MARK)])
     return tuple(headers)

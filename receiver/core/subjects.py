@@ -1,6 +1,6 @@
-"""What an event is about, read from its body: the URL of a page, or else a title, a check or the job.
+"""What an event is about, and the words to find it by, read from its body.
 
-Only the few values that this needs are built, whatever else is in the body.
+The subject is the URL of a page, or else a title, a check or the job; only the few values needed for it are built.
 """
 
 import re
@@ -16,7 +16,7 @@ from receiver.core.envelope import NotJson, load_json, strict_copy
 from receiver.core.jobs import ends_job
 
 MAX_SUBJECT_BODY = 1024 * 1024
-"""A listing does not read a longer body: it says less of that event instead of taking long."""
+"""A listing does not read a longer body: it says less about that event instead of taking long."""
 MAX_SUBJECT_LENGTH = 2_000
 """Characters of a URL or a text."""
 
@@ -64,7 +64,7 @@ _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 def subject_of(event_type: str, job_id: str | None, body: bytes) -> Subject:
-    """Return what an event is about. A body that cannot be read tells nothing, and is no error."""
+    """Return what an event is about. An unreadable body gives an empty subject, not an error."""
     content = _body(body)
     items = content.data if isinstance(content.data, list) else [content.data]
     item = (items[0] if items else None) or _Item()
@@ -73,7 +73,7 @@ def subject_of(event_type: str, job_id: str | None, body: bytes) -> Subject:
         return Subject(text=_end(job_id, _check(item), error))
     metadata = item.metadata or _Metadata()
     given: _Input = _decoded(_INPUT, item.input) or _Input()
-    # The URL that was asked for comes first, as in `Document.url`.
+    # The requested URL comes first, as in `Document.url`.
     url = _first_text(metadata.sourceURL, metadata.url, item.url, item.source, given.url)
     named = url or _first_text(metadata.title, item.title, item.action) or error
     if named is None and event_type.endswith(".started") and job_id:
@@ -82,7 +82,7 @@ def subject_of(event_type: str, job_id: str | None, body: bytes) -> Subject:
 
 
 def _body(body: bytes) -> _Body:
-    """Return the parts of a body. Only one that is no strict JSON is copied, to mend it as `read_fields` does."""
+    """Return the parts of a body. One that is not strict JSON is mended in a copy, as `read_fields` does."""
     try:
         return _BODY.decode(body)
     except _UNREADABLE:
@@ -97,7 +97,7 @@ def _strict(body: bytes) -> bytearray | None:
 
 
 def _decoded(decoder: "msgspec.json.Decoder[Any]", raw: Any) -> Any:
-    """Return what a decoder makes of a value, None if the value is absent or of another kind."""
+    """Return a decoded value, None if it is absent or of another kind."""
     if not raw:
         return None
     try:
@@ -117,7 +117,7 @@ def _first_text(*raws: msgspec.Raw) -> str | None:
 
 
 def _end(job_id: str | None, check: str | None, error: str | None) -> str | None:
-    """Return what the last event of a job says: what a check found, or which job has ended; and the error."""
+    """Return the subject of a job's last event: what a check found, or which job has ended, and the error."""
     parts = (check or (f"end of job {job_id}" if job_id else None), error)
     return ": ".join(part for part in parts if part) or None
 
@@ -132,7 +132,6 @@ def _check(item: _Item) -> str | None:
     return f"{found}; monitor {monitor}" if found else f"monitor {monitor}"
 
 
-# FOLDED: The words of a delivery that can be found, and queries for them.
 MAX_ITEMS = 100
 MAX_TEXT_LENGTH = 2_000
 _QUERY = re.compile(r'"([^"]*)("\*?|$)|([^\s"]+)')
@@ -143,7 +142,7 @@ _WORD = re.compile(r"[0-9a-z]+")
 class Texts:
     """The words of a delivery's URLs, titles and errors, with blanks between them.
 
-    Nothing separates two texts of a field, so a phrase may reach from one text into the next.
+    Two texts of a field are not separated: a phrase may reach from one into the next.
     """
 
     url: str = ""
@@ -153,13 +152,13 @@ class Texts:
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """Words that must stand side by side. With `prefix` the last one may be the beginning of a word."""
+    """Words that must be adjacent. With `prefix` the last one may be the beginning of a word."""
 
     words: tuple[str, ...]
     prefix: bool
 
     def is_in(self, text: str) -> bool:
-        """Tell whether this phrase stands in a text of words with blanks between them."""
+        """Return whether a text of words, with blanks between them, contains this phrase."""
         return f" {' '.join(self.words)}{'' if self.prefix else ' '}" in f" {text} "
 
 
@@ -172,7 +171,7 @@ class SearchReach:
 
 
 def words(text: str) -> Sequence[str]:
-    """Return the words of a text: runs of letters and digits, in small letters and without accents."""
+    """Return the words of a text: runs of letters and digits, in lower case and without accents."""
     if text.isascii():
         return _WORD.findall(text.lower())
     plain = unicodedata.normalize("NFKD", text.casefold())
@@ -185,7 +184,11 @@ def parse_query(written: str) -> Sequence[Phrase]:
 
     A text without blanks, such as a URL, is one phrase. Raises ValueError if there is no word.
     """
-    phrases = tuple(_phrases(written))
+    phrases = [
+        Phrase(tuple(found), prefix=(plain or end).endswith("*"))
+        for quoted, end, plain in _QUERY.findall(written)
+        if (found := words(quoted or plain))
+    ]
     if not phrases:
         raise ValueError(
             f'there is no word in {written!r}: write words, "a phrase", or the beginning of one with *'
@@ -194,7 +197,7 @@ def parse_query(written: str) -> Sequence[Phrase]:
 
 
 def texts_of(body: bytes) -> Texts:
-    """Return the words of a delivery, none if its body is not readable."""
+    """Return the words of a delivery; none if its body is unreadable."""
     try:
         content = load_json(body)
     except NotJson:
@@ -211,13 +214,7 @@ def texts_of(body: bytes) -> Texts:
         _keep(urls, metadata.get("sourceURL"), metadata.get("url"), item.get("url"), item.get("source"))
         _keep(titles, metadata.get("title"))
         _keep(errors, item.get("error"), metadata.get("error"))
-    return Texts(*(_joined(found) for found in (urls, titles, errors)))
-
-
-def _phrases(written: str) -> Iterator[Phrase]:
-    for quoted, end, plain in _QUERY.findall(written):
-        if found := words(quoted or plain):
-            yield Phrase(tuple(found), prefix=(plain or end).endswith("*"))
+    return Texts(*(" ".join([one for text in found for one in words(text)]) for found in (urls, titles, errors)))
 
 
 def _items(data: Any) -> Iterator[dict[str, Any]]:
@@ -237,7 +234,3 @@ def _keep(found: dict[str, None], *values: Any) -> None:
     for value in values:
         texts = value[:MAX_ITEMS] if isinstance(value, list) else [value]
         found.update((text[:MAX_TEXT_LENGTH], None) for text in texts if isinstance(text, str))
-
-
-def _joined(found: dict[str, None]) -> str:
-    return " ".join([word for text in found for word in words(text)])

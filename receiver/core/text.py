@@ -1,4 +1,4 @@
-"""Texts for people and for stores: counted nouns, short lists, hints, and characters that do no harm."""
+"""Texts for people and for stores: counted nouns, lists, hints, reasons, Markdown, and harmless characters."""
 
 import difflib
 import re
@@ -12,13 +12,13 @@ from receiver.core.units import WRONG_DURATION, in_words
 MAX_WIDTH = 1_000
 """Characters of a text that is shown on one line."""
 _LEAST_ALIKE = 0.6
-"""How much a suggested name resembles a wrong one at least. Equal names have 1."""
+"""The least similarity of a suggested name to a wrong one. Equal names have 1."""
 _ALIKE = 0.1
-"""How much less than the nearest name another one may resemble a wrong name, and still be suggested."""
+"""How much less similar than the nearest name another suggestion may be."""
 
 
 def escape_controls(outside: str, *, keep: str = "") -> str:
-    """Return text with escapes in place of characters that could steer a terminal, except those in `keep`."""
+    """Return text with escapes in place of characters that could control a terminal, except those in `keep`."""
     if outside.isprintable():
         return outside
     return "".join(
@@ -28,9 +28,9 @@ def escape_controls(outside: str, *, keep: str = "") -> str:
 
 
 def escape_controls_in_json(written: str) -> str:
-    """Return a JSON text, on one line, with JSON escapes in place of characters that could steer a terminal.
+    """Return a JSON text of one line with JSON escapes in place of characters that could control a terminal.
 
-    It has the same value, since such characters are only in its strings.
+    Its value is the same, since such characters occur only in its strings.
     """
     if written.isprintable():
         return written
@@ -43,9 +43,9 @@ def _json_escape(char: str) -> str:
 
 
 def short_id(key: str) -> str:
-    """Return the beginning of a delivery's id: enough to tell it from others, and to ask for it.
+    """Return the beginning of a delivery's id: enough to recognize it, and to ask for it.
 
-    The ids of scheduled runs differ at their ends, so they stay whole.
+    The ids of scheduled runs are not shortened, because they differ at their ends.
     """
     if key.startswith(RUN_KEY_PREFIX):
         return escape_controls(key)
@@ -60,12 +60,12 @@ def short_job_id(job_id: str) -> str:
 
 
 def storable(text: str) -> str:
-    """Return text that every store takes: no lone surrogates, and no NUL."""
+    """Return text that every store accepts: no lone surrogates, and no NUL."""
     return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
 
 
 def shortened(text: str, width: int = MAX_WIDTH) -> str:
-    """Return the first `width` characters of a longer text, and a mark that it was cut."""
+    """Return a text of at most `width` characters; a mark follows where a longer one was cut."""
     return text if len(text) <= width else text[:width] + "…"
 
 
@@ -87,18 +87,15 @@ def first_of(names: Sequence[str], most: int) -> str:
 def resembling(name: str, known: Iterable[str]) -> list[str]:
     """Return up to three known names that resemble a wrong one, the nearest first.
 
-    If one is much nearer than the others, it is the only one.
+    A name that is much nearer than the others is returned alone.
     """
     known = list(known)
-    return difflib.get_close_matches(name, known, n=3, cutoff=max(_LEAST_ALIKE, _nearest(name, known) - _ALIKE))
-
-
-def _nearest(name: str, known: Iterable[str]) -> float:
-    return max((difflib.SequenceMatcher(a=one, b=name).ratio() for one in known), default=0.0)
+    nearest = max((difflib.SequenceMatcher(a=one, b=name).ratio() for one in known), default=0.0)
+    return difflib.get_close_matches(name, known, n=3, cutoff=max(_LEAST_ALIKE, nearest - _ALIKE))
 
 
 def did_you_mean(names: Sequence[str]) -> str:
-    """Return `; did you mean A, B or C?`, and an empty text if there are no names."""
+    """Return `; did you mean A, B or C?`, or an empty text without names."""
     if not names:
         return ""
     return f"; did you mean {', '.join(names[:-1])}{' or ' * (len(names) > 1)}{names[-1]}?"
@@ -109,7 +106,6 @@ def literal(text: str) -> str:
     return "".join(f"[{char}]" if char in "*?[" else char for char in text)
 
 
-# FOLDED: Why a value was refused, as people say it: pydantic's reasons are about Python types.
 _REASONS = {
     "missing": "this is missing",
     "extra_forbidden": "there is no such field",
@@ -147,9 +143,9 @@ _PART = re.compile(r"(\w+)=(\d+)")
 
 
 def plain_reason(error: Mapping[str, Any]) -> str:
-    """Return the reason of one of pydantic's error details in plain words. It never has the input.
+    """Return the reason of one of pydantic's error details in plain words, without the input.
 
-    The details need their context, for the limits.
+    The details must include their context, which has the limits.
     """
     limits = {name: _written(limit) for name, limit in error.get("ctx", {}).items()}
     known = _REASONS.get(error["type"])
@@ -169,9 +165,8 @@ def _written(limit: object) -> object:
     return in_words(limit) if isinstance(limit, timedelta) else limit
 
 
-# FOLDED: What we write as Markdown: tables, and the names that headings have in links.
 def anchor_of(heading: str) -> str:
-    """Return the name of a heading in links, by the rule of GitHub."""
+    """Return the anchor of a heading, by GitHub's rule."""
     return re.sub(r"[^a-z0-9 _-]", "", heading.lower()).replace(" ", "-")
 
 

@@ -1,4 +1,4 @@
-"""Types that all parts share: ids, states and headers."""
+"""Types that all parts share: ids, states, headers and the version of a schema."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,21 +12,20 @@ HandlerName = NewType("HandlerName", str)
 """Name of a handler, unique in a router: `module.function` unless it was given one."""
 
 WorkerId = NewType("WorkerId", str)
-"""Name of one run of one worker process. It is never used again, so a lease names exactly one run."""
+"""Name of one run of one worker process. It is never used again: a lease names exactly one run."""
 
 Headers = tuple[tuple[str, str], ...]
 """Request headers in the order they came, names in lower case, values decoded as Latin-1 (RFC 9110, 5.5)."""
-
 
 Tell = Callable[[str], object]
 """Takes a sentence for a person, such as a note of a command."""
 
 Globs = str | tuple[str, ...]
-"""A glob, or several of which one has to match."""
+"""A glob, or several of which one must match."""
 
 
 def glob_list(globs: Globs | None) -> tuple[str, ...]:
-    """Return the globs one by one; none for None."""
+    """Return the globs as a tuple, empty for None."""
     return () if globs is None else (globs,) if isinstance(globs, str) else globs
 
 
@@ -48,13 +47,13 @@ class Origin(StrEnum):
     IMPORT = "import"
     """An operator imported it, to examine and replay it. No worker makes work for it."""
     BACKFILL = "backfill"
-    """It was fetched from the service in place of an event that did not arrive."""
+    """Fetched from the service in place of an event that did not arrive."""
     SCHEDULE = "schedule"
-    """A worker made it: it is a scheduled run of a handler. Its work item is made with it."""
+    """A scheduled run of a handler. A worker made it together with its work item."""
 
 
 class DeliveryState(StrEnum):
-    """How far a delivery has come, seen over all its work items."""
+    """How far a delivery has come, over all its work items."""
 
     NEW = "new"
     """No worker has routed it."""
@@ -76,7 +75,7 @@ class WorkState(StrEnum):
     WAITING = "waiting"
     """It is due now or later; any worker may claim it then."""
     QUEUED = "queued"
-    """It waits in its lane behind another item."""
+    """It waits in its lane for another item."""
     HELD = "held"
     """It waits until the pages of its job are handled."""
     RUNNING = "running"
@@ -90,7 +89,7 @@ class WorkState(StrEnum):
 
 
 class HandlerSwitch(StrEnum):
-    """What an operator has decided about a handler. It holds for all workers, until the next decision."""
+    """An operator's decision about a handler, for all workers, until the next decision."""
 
     ON = "on"
     PAUSED = "paused"
@@ -119,10 +118,9 @@ class AttemptOutcome(StrEnum):
     FAILED = "failed"
     TIMED_OUT = "timed_out"
     LOST = "lost"
-    """Its worker died or lost its lease, so its end is unknown."""
+    """Its worker died or lost its lease; its end is unknown."""
 
 
-# FOLDED: The version of a database's schema.
 @dataclass(frozen=True, slots=True)
 class Schema:
     """The version of the schema that a database has, and the one that this program needs."""

@@ -1,4 +1,4 @@
-"""Durations as people write them: `60s`, `2m`, `1h30m`, `90d`, `200ms`."""
+"""Durations, moments and sizes as people write them: `1h30m`, `08-04 10:00`, `32MB`."""
 
 import re
 from contextlib import suppress
@@ -25,7 +25,7 @@ _WHOLE = re.compile(rf"(?:{_PART.pattern})+", re.ASCII)
 
 
 def is_duration(written: str) -> bool:
-    """Tell whether text is written like a duration."""
+    """Return whether text is written like a duration."""
     return _WHOLE.fullmatch(written) is not None
 
 
@@ -33,7 +33,7 @@ def parse_duration(written: object) -> timedelta:
     """Return the duration that a text means; a timedelta is returned unchanged.
 
     The units are us, ms, s, m, h, d and w. A duration is a whole number of microseconds, and at most 36,500 days.
-    Raises ValueError with one text for everything else, also for a number without a unit.
+    Raises ValueError, always with the same text, for everything else: also for a number without a unit.
     """
     if isinstance(written, timedelta):
         return written
@@ -46,7 +46,7 @@ def parse_duration(written: object) -> timedelta:
 
 
 def spoken_duration(written: str) -> timedelta:
-    """Return the duration that a text means, also in words: `5 minutes`, `1 hour 30 minutes`, or just `90s`.
+    """Return the duration that a text means, also with words: `5 minutes`, `1 hour 30 minutes`, or just `90s`.
 
     Raises ValueError as `parse_duration` does.
     """
@@ -54,7 +54,7 @@ def spoken_duration(written: str) -> timedelta:
 
 
 def in_words(duration: timedelta) -> str:
-    """Return the exact text of a duration in the same form: `1h30m`, `21m30s`, `200ms`, `0s`."""
+    """Return the exact text of a duration: `1h30m`, `21m30s`, `200ms`, `0s`."""
     left = duration // MICROSECOND
     parts = []
     for unit in ("d", "h", "m", "s", "ms", "us"):
@@ -64,10 +64,9 @@ def in_words(duration: timedelta) -> str:
     return "".join(parts) or "0s"
 
 
-# FOLDED: Moments as people write them: `2026-08-04T08:00:00Z`, `08-04 10:00`, or `2h` for two hours ago.
 _YEARLESS = re.compile(r"\d\d-\d\d[ T]\d\d:\d\d(:\d\d)?")
 _LEAP_YEARS = 9
-"""A day that only leap years have comes again within so many years."""
+"""29 February comes again within this many years."""
 
 
 def parse_moment(written: str, now: datetime) -> datetime:
@@ -90,7 +89,7 @@ def parse_moment(written: str, now: datetime) -> datetime:
 
 
 def depends_on_now(written: str) -> bool:
-    """Tell whether the moment of a text is another one tomorrow."""
+    """Return whether a text means another moment tomorrow."""
     return is_duration(written) or _YEARLESS.fullmatch(written) is not None
 
 
@@ -104,7 +103,6 @@ def _last_such(written: str, now: datetime) -> datetime:
     raise ValueError(written)
 
 
-# FOLDED: Sizes as people write them: `32MB`, `1.5GiB`, or a number of bytes.
 MAX_SIZE = 2**63 - 1
 """The longest file that a system can have, in bytes."""
 WRONG_SIZE = (
@@ -125,7 +123,7 @@ _SHOWN_UNITS = ("bytes", "KB", "MB", "GB", "TB")
 
 
 def parse_size(written: str) -> int:
-    """Return the bytes that a text means. Raises ValueError with one text for everything that is not a size.
+    """Return the bytes that a text means. Raises ValueError, always with the same text, for anything else.
 
     `kB`, `MB`, `GB` and `TB` are powers of 1,000; `KiB`, `MiB`, `GiB` and `TiB` are powers of 1,024. Upper and
     lower case are the same. A number without a unit is in bytes.

@@ -1,6 +1,6 @@
-"""How the rows of a store look to a user: one JSON object for each, the same in the command line and elsewhere.
+"""The rows of a store as JSON objects for users, the same on the command line and elsewhere.
 
-Moments are ISO 8601 in UTC. An object has the same keys in every case: None stands for what is absent.
+Moments are ISO 8601 in UTC. Objects of a kind always have the same keys; None stands for an absent value.
 """
 
 import json
@@ -23,7 +23,7 @@ from receiver.core.ports.reports import DeliveryReader
 from receiver.core.recorded_actions import RecordedAction
 from receiver.core.subjects import Subject, subject_of
 from receiver.core.types import WorkState
-from receiver.core.work import Attempt, HandlerReport, LaneHead, WorkDetail, WorkSummary
+from receiver.core.work import Attempt, HandlerReport, WorkDetail, WorkSummary
 from receiver.core.work_states import LEASED, OPEN
 
 View = dict[str, Any]
@@ -37,7 +37,7 @@ _NOT_STARTED = tuple(state for state in OPEN if state not in LEASED)
 
 @dataclass(frozen=True, slots=True)
 class EventRow:
-    """A line in a listing of events: the delivery, and what it is about."""
+    """A delivery in a listing of events, and what it is about."""
 
     summary: DeliverySummary
     subject: Subject
@@ -63,7 +63,7 @@ async def with_subjects(reports: DeliveryReader, summaries: Sequence[DeliverySum
 
 
 def event_summary(row: EventRow) -> View:
-    """Return an event as a listing has it. `url` is that of its page, `subject` names the event for people."""
+    """Return an event for a listing. `url` is that of its page; `subject` names the event for people."""
     summary = row.summary
     return {
         "id": summary.key,
@@ -85,8 +85,8 @@ def event_summary(row: EventRow) -> View:
 def event_detail(detail: DeliveryDetail) -> View:
     """Return an event with its headers, its work items, and some fields of its body.
 
-    A field that the body lacks is None, and the number of items is then 0. `unreadable` is why the store could
-    not read the body, else None.
+    A field that the body lacks is None; without `data` the number of items is 0. `unreadable` says why the store
+    could not read the body.
     """
     body = detail.body or b""
     content = _object_in(body)
@@ -131,7 +131,7 @@ def _by_name(detail: DeliveryDetail) -> dict[str, str]:
 
 
 def work_summary(item: WorkSummary) -> View:
-    """Return a work item as a listing has it."""
+    """Return a work item for a listing."""
     of_event = {
         "id": item.id,
         "delivery_id": item.key,
@@ -171,14 +171,9 @@ def work_detail(detail: WorkDetail) -> View:
 
 
 def explanation(item: WorkSummary) -> str | None:
-    """Return what explains its state best: what it waits for, or its last error."""
-    if item.behind is not None:
-        return _waits_for(item.behind)
-    return item.note if item.state is WorkState.HELD else item.last_error
-
-
-def _waits_for(head: LaneHead) -> str:
-    """Return for what an item waits in its lane: `waits for #4711, dead since …`."""
+    """Return the best explanation of its state: what it waits for, or its last error."""
+    if (head := item.behind) is None:
+        return item.note if item.state is WorkState.HELD else item.last_error
     since = f" since {local_time(head.ended_at)}" if head.state is WorkState.DEAD and head.ended_at else ""
     return f"waits for #{head.id}, {head.state.value}{since}"
 
@@ -207,7 +202,7 @@ def _attempt(attempt: Attempt) -> View:
 
 
 def job_summary(job: JobSummary, now: datetime) -> View:
-    """Return a job as a listing has it; `warnings` are codes."""
+    """Return a job for a listing; `warnings` are codes."""
     return {
         "job_id": job.job_id,
         "family": job.family,
@@ -259,9 +254,9 @@ def job_work_counts(work: JobWork) -> dict[str, int]:
 
 
 def handler_row(report: HandlerReport, *, registered: bool | None) -> View:
-    """Return a handler as a listing has it, with a count for every state.
+    """Return a handler for a listing, with a count for every state.
 
-    `registered` tells whether the code has it; None means that the code could not be imported.
+    `registered` says whether the code has it; None means that the code could not be imported.
     """
     return {
         "name": report.name,
@@ -284,7 +279,7 @@ def waiting_items(report: HandlerReport) -> int:
 
 
 def action_row(action: RecordedAction) -> View:
-    """Return what somebody did, as a listing has it."""
+    """Return a recorded action for a listing."""
     what = action.what
     return {
         "id": action.id,
@@ -306,7 +301,7 @@ def action_row(action: RecordedAction) -> View:
 
 
 def quarantined_summary(summary: QuarantinedSummary) -> View:
-    """Return a request in quarantine as a listing has it; `delivery_id` is that of the delivery it contradicts."""
+    """Return a request in quarantine for a listing; `delivery_id` is that of the delivery it contradicts."""
     return {
         "id": summary.id,
         "received_at": iso(summary.received_at),

@@ -1,4 +1,4 @@
-"""Work items: made, attempted, and listed; and how handlers do."""
+"""Work items: made, attempted, listed, and grouped when dead; and how handlers are doing."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -12,7 +12,7 @@ from receiver.core.types import AttemptOutcome, DeliveryKey, Globs, HandlerName,
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """When to check for the first time whether a held work item may run, and when it runs in any case."""
+    """When to check first whether a held work item may run, and when it runs in any case."""
 
     check_at: datetime
     until: datetime
@@ -23,9 +23,9 @@ class Hold:
 class NewWork(NamedTuple):
     """A work item to make: the `seq` of its delivery, and its handler.
 
-    With `claim` the worker that makes it runs it too; without it, any worker may claim it. With `starts` it is
-    noted as started at once. `trigger` is why its first attempt runs. An item that begins as WAITING is due at
-    `due_at`, or at once without it.
+    With `claim` the worker that makes it also runs it; otherwise any worker may claim it. With `starts` it is
+    recorded as started at once. `trigger` is the reason for its first attempt. An item that begins as WAITING is
+    due at `due_at`, or at once without it.
     """
 
     seq: int
@@ -39,10 +39,10 @@ class NewWork(NamedTuple):
 
 
 NO_REASON = "no reason"
-"""What stands for the error of an item that has none."""
+"""Stands for the error of an item without one."""
 
 LATENCY_ITEMS = 100
-"""Ended work items of a handler, the newest, whose attempts give its latency."""
+"""The latency of a handler is that of this many of its newest ended work items."""
 
 LOST = "the worker died or lost its lease during the attempt"
 """The error of an attempt whose end was not recorded."""
@@ -95,8 +95,8 @@ class WorkSummary:
     """One work item as a listing shows it.
 
     `due_at` is when a WAITING item may run, and when a HELD item is checked next. `note` says what a held item
-    waits for, or waited for. `holds_lane` is true for a DEAD item whose lane stands still until an operator
-    decides. `behind` is the item for which a QUEUED item waits in its lane.
+    waits for, or waited for. `holds_lane` is true for a DEAD item that stops its lane until an operator decides.
+    `behind` is the item for which a QUEUED item waits in its lane.
     """
 
     id: int
@@ -117,7 +117,7 @@ class WorkSummary:
 
 @dataclass(frozen=True, slots=True)
 class WorkDetail:
-    """A work item, and its attempts that have ended."""
+    """A work item and its ended attempts."""
 
     summary: WorkSummary
     attempts: tuple[Attempt, ...]
@@ -127,9 +127,8 @@ class WorkDetail:
 class WorkFilter:
     """Which work items a report or an action is about. `type` and `handler` are globs, several handlers a tuple.
 
-    Moments are of arrival.
-
-    `among` selects any of several states. With `stuck`, dead items are selected only if their lane stands still.
+    Moments are those of arrival. `among` selects any of several states. With `stuck`, dead items are selected only
+    if they stop their lane.
     """
 
     type: str | None = None
@@ -142,19 +141,19 @@ class WorkFilter:
     among: tuple[WorkState, ...] = ()
     stuck: bool = False
     error: str | None = None
-    """A glob for what went wrong: the last error, else the note, else `core.work.NO_REASON`."""
+    """A glob for the last error, or else the note, or else `NO_REASON`."""
     action: int | None = None
-    """The recorded action that decided last about the item."""
+    """The recorded action that last decided about the item."""
     untried: bool = False
-    """Only items that nobody has attempted since they were made or retried, without heads of lanes."""
+    """Only items that were not attempted since they were made or retried, without heads of lanes."""
 
 
 @dataclass(frozen=True, slots=True)
 class HandlerReport:
-    """How one handler does. `latency` is the median of its latest attempts, None before the first.
+    """How one handler is doing. `latency` is the median of its latest attempts, None before the first.
 
-    `last_error` is that of its newest delivery with an error, None if there is none. `schedule` is when it runs by
-    itself, as it is written in the code, and `next_run` is the next of these runs.
+    `last_error` is that of its newest delivery with an error, None without one. `schedule` is when it runs by
+    itself, as written in the code, and `next_run` is the next of these runs.
     """
 
     name: HandlerName
@@ -170,9 +169,9 @@ class HandlerReport:
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What is still to be done: deliveries that no worker has routed, work items, and how long the oldest is due.
+    """The work that is left: deliveries that no worker has routed, work items, and how long the oldest is due.
 
-    A delivery that is not routed is due since it arrived. `lost` counts the stored attempts of all handlers that
+    A delivery that is not routed is due since its arrival. `lost` counts the stored attempts of all handlers that
     were lost with their worker or its lease. `next_runs` are the moments at which handlers run by themselves.
     """
 
@@ -187,11 +186,11 @@ class Backlog:
 
 @dataclass(frozen=True, slots=True)
 class StoreFacts:
-    """How large a store is, and whether its server keeps up. What only a server has is None in other stores.
+    """How large a store is, and whether its server keeps up. Facts about a server are None in other stores.
 
-    `dead_rows` are versions of rows that nobody sees any more, and that are not tidied up yet. They stay while
-    somebody's snapshot is older, of which `oldest_snapshot` is the age. `standby_lag` is how far the last standby
-    is behind, None without one.
+    `dead_rows` counts outdated versions of rows that are not vacuumed yet. They stay while an older snapshot is in
+    use; `oldest_snapshot` is the age of the oldest. `standby_lag` is how far the slowest standby lags, None without
+    one.
     """
 
     bytes: int
@@ -199,13 +198,12 @@ class StoreFacts:
     oldest_snapshot: timedelta | None = None
     standby_lag: timedelta | None = None
     free: int | None = None
-    """Bytes that are free where the store lies; None where this program cannot see that."""
+    """Free bytes on the store's disk; None where this program cannot see it."""
 
 
-# FOLDED: Dead work items in groups: equal failures of one handler are one line, however many there are.
 _NUMBER = re.compile(r"([0-9]+)")
 EXAMINED = 2_000
-"""Dead items that are looked at, the newest."""
+"""How many dead items are examined, the newest."""
 _ERROR_WIDTH = 160
 
 
@@ -222,15 +220,15 @@ class DeadGroup:
     kind: str
     """The error without its numbers."""
     pattern: str
-    """A glob that the errors of the group match: each number may be another one."""
+    """A glob that the errors of the group match: it allows other numbers."""
     ids: list[int] = field(default_factory=list)
     types: set[str] = field(default_factory=set)
     holds_lanes: bool = False
-    """Whether one of them holds its lane, so that burying changes something."""
+    """Whether one of them holds its lane: burying it changes something."""
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """The number of items."""
         return len(self.ids)
 
 
@@ -240,7 +238,7 @@ def grouped(items: Iterable[WorkSummary]) -> list[DeadGroup]:
     for one in items:
         whole = one.last_error or one.note or NO_REASON
         error = shortened(whole.partition("\n")[0], _ERROR_WIDTH)
-        kind = _kind(error)
+        kind = _NUMBER.sub("#", error)  # `row 17` and `row 18` are one group
         group = groups.get((one.handler, kind))
         if group is None:
             group = DeadGroup(one.handler, error, one.received_at, one.received_at, kind, _pattern(whole))
@@ -253,13 +251,8 @@ def grouped(items: Iterable[WorkSummary]) -> list[DeadGroup]:
     return sorted(groups.values(), key=lambda group: (-group.count, group.handler, group.error))
 
 
-def _kind(error: str) -> str:
-    """Return an error without its numbers, so that `row 17` and `row 18` are one group."""
-    return _NUMBER.sub("#", error)
-
-
 def _pattern(error: str) -> str:
-    """Return a glob for errors that differ only in their numbers, or behind what a group shows."""
+    """Return a glob for errors that differ only in their numbers, or beyond the width of a group's error."""
     line, end, _ = error.partition("\n")
     is_cut = end or len(line) >= _ERROR_WIDTH
     parts = enumerate(_NUMBER.split(line[: _ERROR_WIDTH - 1]))  # a text and a number in turn

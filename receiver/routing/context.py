@@ -22,7 +22,7 @@ MAX_KEY_LENGTH = 200
 """The longest key for `once`, in characters."""
 
 AskLater = Callable[[object, object, timedelta], None]
-"""Takes what `BaseContext.later` is given."""
+"""Takes the handler, the event and the delay of `BaseContext.later`."""
 
 AskOnce = Callable[[HandlerName, str, datetime], Awaitable[bool]]
 """Asks the store whether a handler uses a key for the first time."""
@@ -43,11 +43,6 @@ class DeliveryInfo:
     """How many more times the service has sent the same delivery until now."""
     size: int
     """The length of the body in bytes."""
-
-    @property
-    def key(self) -> DeliveryKey:
-        """The same as `id`, its older name."""
-        return self.id
 
 
 class HandlerLog(logging.LoggerAdapter[logging.Logger]):
@@ -73,7 +68,7 @@ class Clients(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """The tools of a worker that contexts use. The store can be asked in its event loop only."""
+    """The tools of a worker that contexts use. Only code in its event loop can ask the store."""
 
     loop: asyncio.AbstractEventLoop
     now: Callable[[], datetime]
@@ -82,9 +77,9 @@ class Services:
 
 
 class Once:
-    """Tells whether a key is used for the first time: `await` it in async code, test it as a bool in plain code.
+    """Whether a key is used for the first time: `await` it in async code, test it as a bool in plain code.
 
-    The store is asked when this is awaited or tested. After an answer this does not ask again.
+    It asks the store when it is awaited or tested, and only once.
     """
 
     __slots__ = ("_answer", "_ask", "_loop")
@@ -108,7 +103,7 @@ class Once:
     async def _answered(self) -> bool:
         if self._answer is None:
             if _running_loop() is self._loop:
-                self._answer = await self._asked()
+                self._answer = await self._ask()
             else:  # a plain handler that runs an event loop
                 asked = asyncio.run_coroutine_threadsafe(self._asked(), self._loop)
                 self._answer = await asyncio.wrap_future(asked)
@@ -137,12 +132,12 @@ class BaseContext:
     _later: AskLater | None = field(default=None, repr=False, compare=False)
 
     def once(self, key: str) -> Once:
-        """Tell whether this handler uses this key for the first time, over all attempts, events and workers.
+        """Return whether this handler uses this key for the first time, over all attempts, events and workers.
 
         Write `if await ctx.once(f"mail {event.job_id}"): ...` in async handlers, and the same without `await` in
-        plain functions. A forgotten `await` is a RuntimeError. The answer is True exactly once, and the store keeps
-        the key before the answer is given. So the action is never done twice; if the process dies before the
-        action, it is not done at all. A key is a text of 1 to 200 characters.
+        plain functions. A forgotten `await` is a RuntimeError. The answer is True exactly once, after the store has
+        kept the key: the action is never done twice, and not at all if the process dies before it. A key is a text
+        of 1 to 200 characters.
         """
         if not isinstance(key, str):
             raise TypeError(f"ctx.once takes a text, not {type(key).__name__}")
@@ -155,18 +150,18 @@ class BaseContext:
         return Once(lambda: ask_once(self.handler, _storable(key), services.now()), services.loop)
 
     def heartbeat(self) -> None:
-        """Start the handler's time-out anew, because it still makes progress. Do not `await` it."""
+        """Restart the handler's time-out, because it still makes progress. Do not `await` it."""
         self._beat()
 
     def later(self, handler: Callable[..., Any] | str, event: Event, *, after: Pause) -> None:
-        """Run a handler of the router for this delivery once more, after a while. Do not `await` it.
+        """Run a handler of the router once more for this delivery, after a delay. Do not `await` it.
 
-        `handler` is a function of the router or the name of its handler, best one that is registered with
-        `router.later`; `event` is the event that this handler got, or one of its batch. `after` is a time such as
-        `"10 minutes"`, `90` seconds or a timedelta, counted from the end of this attempt. The store keeps the new
-        work item in the same transaction as the success of this attempt: if the attempt fails, nothing comes of the
-        call, and each success makes it once. It is an item like all others, so it can be seen, retried and buried.
-        Raises HandlerError for a handler that the router does not have, or that is not for such an event.
+        `handler` is a function of the router or the name of its handler, best one registered with `router.later`;
+        `event` is the event that this handler got, or one of its batch. `after` is a time such as `"10 minutes"`,
+        `90` seconds or a timedelta, counted from the end of this attempt. The store keeps the new work item in the
+        same transaction as the success of this attempt: a failed attempt makes none. It can be seen, retried and
+        buried like any other work item. Raises HandlerError for a handler that the router does not have, or that is
+        not for such an event.
         """
         pause = read_pause("ctx.later", "after=", after)
         if not timedelta(0) <= pause <= MAX_PAUSE:
@@ -180,9 +175,9 @@ class BaseContext:
         """A client of the service's API for async handlers, with RECEIVER_BASE_URL and RECEIVER_API_KEY.
 
         Write `await ctx.client.crawl_status(event.job_id)`, or `await ctx.client.get("/v2/...")` for a path without
-        a method. The key is sent to the service only. All handlers of the worker share the client, so do not close
-        it. Without a key this raises NoApiKey, which buries the work item at once; retry it when the key is set.
-        In plain functions this is a RuntimeError: they have `sync_client`.
+        a method. The key is sent to the service only. All handlers of the worker share the client: do not close it.
+        Without a key this raises NoApiKey, which buries the work item at once; retry it when the key is set. Plain
+        functions have `sync_client`; in them this raises RuntimeError.
         """
         clients = self._clients()
         if _running_loop() is None:
@@ -191,9 +186,9 @@ class BaseContext:
 
     @property
     def sync_client(self) -> "Client":
-        """The client of the service's API for plain functions. Several threads can use it at the same time.
+        """The client of the service's API for plain functions, like `client`. Several threads can use it at once.
 
-        Otherwise it is like `client`. In async handlers it would block the event loop, so it is a RuntimeError.
+        In async handlers, whose event loop it would block, this raises RuntimeError.
         """
         clients = self._clients()
         if _running_loop() is not None:
@@ -221,18 +216,13 @@ class Context(BaseContext):
     job_id: str | None = None
     """The id of the job; for monitors, the id of the check."""
 
-    @property
-    def job(self) -> str | None:
-        """The same as `job_id`, its older name."""
-        return self.job_id
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchContext(BaseContext):
     """The context of a handler with `batch=`: its second argument, or a parameter annotated with `BatchContext`."""
 
     attempt: int
-    """1 for a batch of new events. It is higher for a single event, which is tried again after its batch failed."""
+    """1 for a batch of new events; higher for a single event that is tried again after its batch failed."""
     deliveries: tuple[DeliveryInfo, ...]
     """The deliveries, in the order of the events."""
     triggers: tuple[Trigger, ...]
@@ -240,7 +230,7 @@ class BatchContext(BaseContext):
 
 
 def _storable(key: str) -> str:
-    """Return a key in a form that every store takes. Control characters may come from the sender."""
+    """Return a key in a form that every store accepts. Control characters may come from the sender."""
     if key.isprintable():
         return key
     return "sha256:" + hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()

@@ -18,8 +18,9 @@ from receiver.routing.wanted import EventChoice, fits
 class Handler:
     """A registered function with its conditions and its policy.
 
-    `context_name` is the parameter that takes the context by name. If it is None, the context is the second
-    argument. With `times` the handler runs by itself. With `only_later` no delivery runs it, only `ctx.later`.
+    `context_name` is the parameter that takes the context by name; if it is None, the context is the second
+    argument. With `times` the handler runs by itself. With `only_later` it runs for `ctx.later` only, not for
+    deliveries.
     """
 
     name: HandlerName
@@ -43,13 +44,13 @@ class Handler:
     only_later: bool = False
 
     def in_this_process(self) -> "Handler":
-        """Return the same handler, but with a function for processes run in a thread."""
+        """Return this handler; a function for processes runs in a thread instead."""
         return replace(self, runs_in=RunsIn.THREAD) if self.runs_in is RunsIn.PROCESS else self
 
     def wants(self, event: Event) -> bool:
-        """Tell whether an event class, name or glob matches and `where` agrees.
+        """Return whether an event class, name or glob matches and `where` agrees.
 
-        Raises what `where` raises, and TypeError if it returns a coroutine, which would always count as yes.
+        Raises what `where` raises, and TypeError if it returns a coroutine, which would always be true.
         """
         if not self.is_for(event):
             return False
@@ -57,12 +58,12 @@ class Handler:
             return True
         answer = self.where(event)
         if isinstance(answer, Coroutine):
-            answer.close()  # or Python warns that nobody awaited it
-            raise TypeError("where= returned a coroutine: write a plain function, because nobody awaits it")
+            answer.close()  # or Python warns that it was never awaited
+            raise TypeError("where= returned a coroutine: write a plain function, because it is not awaited")
         return bool(answer)
 
     def is_for(self, event: Event) -> bool:
-        """Tell whether an event class, name or glob matches. A scheduled run matches its own handler only."""
+        """Return whether an event class, name or glob matches. A scheduled run matches its own handler only."""
         if type(event) is ScheduledRun:  # `isinstance` asks the metaclass of models, for each event
             return event.name == self.name if self.times is not None else ScheduledRun in self.wanted
         for wanted in self.wanted:  # noqa: SIM110 - `any` takes twice as long, and this runs for each event

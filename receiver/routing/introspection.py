@@ -20,11 +20,11 @@ _VAGUE: tuple[object, ...] = (inspect.Parameter.empty, Any, object)
 _OURS = {one.__name__: one for one in (Context, BatchContext)} | {
     name: getattr(events, name) for name in events.__all__
 }
-"""Names that an annotation may use although its module imports them for the type checker only."""
+"""Names that an annotation may use even if its module imports them for the type checker only."""
 
 
 def place_of(function: object) -> str:
-    """Return `file:line: ` of a function's definition, its decorators included; empty if it has none."""
+    """Return `file:line: ` of a function's definition, from its first decorator; empty without one."""
     code = getattr(_inner(function), "__code__", None) if callable(function) else None
     if code is None:
         return ""
@@ -32,7 +32,7 @@ def place_of(function: object) -> str:
 
 
 def is_async(function: object) -> bool:
-    """Tell whether calling it gives a coroutine."""
+    """Return whether calling a function gives a coroutine."""
     while isinstance(function, functools.partial):
         function = function.func
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
@@ -41,7 +41,7 @@ def is_async(function: object) -> bool:
 
 
 def parameters_of(function: Callable[..., Any]) -> list[inspect.Parameter] | None:
-    """Return the parameters; None for some classes and functions of Python itself, which do not tell them."""
+    """Return the parameters; None for some classes and functions of Python itself, which do not reveal them."""
     try:
         return list(inspect.signature(function).parameters.values())
     except ValueError:
@@ -49,7 +49,7 @@ def parameters_of(function: Callable[..., Any]) -> list[inspect.Parameter] | Non
 
 
 def takes_one_argument(function: Callable[..., Any]) -> bool:
-    """Tell whether it can be called with one argument; True if it does not tell its parameters."""
+    """Return whether it can be called with one argument; True if it does not reveal its parameters."""
     try:
         inspect.signature(function).bind(None)
     except TypeError:
@@ -62,8 +62,8 @@ def takes_one_argument(function: Callable[..., Any]) -> bool:
 def annotations_of(function: Callable[..., Any]) -> Mapping[str, Any]:
     """Return the annotations of the parameters and of `return`.
 
-    An annotation that cannot be resolved stays a text, for example if it is imported for the type checker only.
-    Event classes and contexts are known here, however they are imported.
+    An annotation that cannot be resolved stays a text, such as one that is imported for the type checker only.
+    Event classes and contexts are always resolved.
     """
     inner = _inner(function)
     written: Mapping[str, Any] = getattr(inner, "__annotations__", {})
@@ -71,19 +71,19 @@ def annotations_of(function: Callable[..., Any]) -> Mapping[str, Any]:
 
 
 def is_vague(annotation: object) -> bool:
-    """Tell whether an annotation is missing or allows everything."""
+    """Return whether an annotation is missing or allows everything."""
     return any(annotation is one for one in _VAGUE)
 
 
 def mentions(annotation: object, wanted: type) -> bool:
-    """Tell whether an annotation is this class, alone or in a union, or a text with the name of the class."""
+    """Return whether an annotation is this class, alone or in a union, or a text with the name of the class."""
     if isinstance(annotation, str):
         return re.search(rf"\b{wanted.__name__}\b", annotation) is not None
     return any(one is wanted for one in alternatives(annotation))
 
 
 def alternatives(annotation: object) -> tuple[object, ...]:
-    """Return the members of a union, without what `Annotated` adds to them; of any other annotation, itself."""
+    """Return the members of a union, without what `Annotated` adds; for any other annotation, itself."""
     annotation = without_notes(annotation)
     if typing.get_origin(annotation) in (typing.Union, types.UnionType):
         return tuple(one for part in typing.get_args(annotation) for one in alternatives(part))
@@ -91,7 +91,7 @@ def alternatives(annotation: object) -> tuple[object, ...]:
 
 
 def without_notes(annotation: Any) -> Any:
-    """Return what `Annotated` adds something to; any other annotation as it is."""
+    """Return an annotation without what `Annotated` adds to it."""
     return typing.get_args(annotation)[0] if typing.get_origin(annotation) is typing.Annotated else annotation
 
 
@@ -114,7 +114,7 @@ def require_resource_type(owner: str, wanted: object) -> None:
 
 
 def _inner(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function that has the annotations."""
+    """Return the function with the annotations, inside partials, objects and decorators."""
     while isinstance(function, functools.partial):
         function = function.func
     if not inspect.isroutine(function):

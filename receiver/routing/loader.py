@@ -1,4 +1,4 @@
-"""Imports the router that the settings name."""
+"""Imports the router that the settings name, and reports an import that takes long."""
 
 import importlib
 import sys
@@ -14,10 +14,10 @@ from receiver.runtime.tracebacks import error_line, place_in, with_place
 
 
 def load_router(name: str, *, folder: Path) -> Router:
-    """Import `module:attribute`, looking in `folder` first, and return the router there, checked as a whole.
+    """Import `module:attribute`, looking in `folder` first, and return that router, checked as a whole.
 
-    Raises HandlerError for a wrong name or router, and for an error in the module: that error is the cause, and the
-    text says file and line.
+    Raises HandlerError for a wrong name or router, and for an error in the module, which is its cause; the text
+    names file and line.
     """
     module_name, colon, attribute = name.partition(":")
     if not (all(part.isidentifier() for part in module_name.split(".")) and colon and attribute):
@@ -53,18 +53,17 @@ def _not_imported(module: str, error: BaseException) -> HandlerError:
     return HandlerError(with_place(f"{module} does not import: {text}", error))
 
 
-# FOLDED: Tells that an import takes long, while it goes on.
 PATIENCE = timedelta(seconds=5)
-"""Large libraries take some seconds. Whoever waits longer wants to know why."""
+"""Large libraries take some seconds to import; after that, people want to know why they wait."""
 
 
 @contextmanager
 def watched_import(tell: Callable[[str], object], *, patience: timedelta = PATIENCE) -> Iterator[None]:
-    """Call `tell` once if the block, which imports code of the user, runs longer than `patience`. It goes on.
+    """Call `tell` once if the block, which imports the user's code, runs longer than `patience`; do not end it.
 
-    `tell` gets file and line that the import has come to, as in `handlers.py:14`, or an empty text if it is not in
-    the user's code. It is called in another thread, which has ended when the block has. It is not called while code
-    in C lets no other thread run.
+    `tell` gets the file and line that the import has reached, as in `handlers.py:14`, or an empty text outside of
+    the user's code. It is called in another thread, which ends before the block does. It is not called while C code
+    lets no other thread run.
     """
     importing = threading.get_ident()
 
@@ -72,7 +71,7 @@ def watched_import(tell: Callable[[str], object], *, patience: timedelta = PATIE
         tell(place_in(sys._current_frames().get(importing)))
 
     timer = threading.Timer(patience.total_seconds(), look)
-    timer.daemon = True  # a `tell` that does not return shall not keep the process alive
+    timer.daemon = True  # a `tell` that does not return must not keep the process alive
     timer.start()
     try:
         yield

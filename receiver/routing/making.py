@@ -1,4 +1,4 @@
-"""Makes handlers from functions and options, and refuses what could not run."""
+"""Makes handlers from functions and options, and refuses functions that could not be called."""
 
 import difflib
 import inspect
@@ -45,13 +45,12 @@ from receiver.routing.policies import RunsIn
 from receiver.routing.schedules import read_times
 from receiver.routing.wanted import EventChoice, classes_of, common_class, require_job_ends, require_wanted
 
-# FOLDED: The parameters of a handler's function: event or list, context, resources. They are read at registration.
 _LISTS = (list, Sequence, Collection, Iterable)
 
 
 @dataclass(frozen=True, slots=True)
 class Extras:
-    """The parameters of a function beside its event; see `Handler`."""
+    """The parameters of a function besides its event; see `Handler`."""
 
     takes_context: bool = False
     context_name: str | None = None
@@ -59,7 +58,7 @@ class Extras:
 
 
 def read_extras(handler: str, function: Callable[..., Any], *, batched: bool) -> Extras:
-    """Return the parameters beside the event or list of events; raises HandlerError for an unclear signature."""
+    """Return the parameters besides the event or list of events; raises HandlerError for an unclear signature."""
     _require_no_method(handler, function)
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise HandlerError(f"{handler} is a generator; a handler returns when its work is done")
@@ -90,9 +89,9 @@ def read_extras(handler: str, function: Callable[..., Any], *, batched: bool) ->
 def require_event(
     handler: str, function: Callable[..., Any], wanted: Sequence[EventChoice], *, batched: bool
 ) -> None:
-    """Refuse a function whose first parameter is annotated with what it does not get.
+    """Refuse a function whose first parameter has the annotation of something that it does not get.
 
-    That is another event than it is registered for, or a class of which no event, or no list of events, can be.
+    That is another event than it is registered for, or a class that no event, or no list of events, can have.
     """
     parameters = parameters_of(function)
     if not parameters:
@@ -126,7 +125,7 @@ def require_event(
 
 
 def _require_room_for(handler: str, annotated: object, wanted: Sequence[EventChoice], *, batched: bool) -> None:
-    """Refuse an annotation that names no event class, if it leaves no room for one either."""
+    """Refuse an annotation without an event class, if it does not allow one either."""
     possible = [one for choice in wanted for one in classes_of(choice)]
     given: Sequence[type] = [list] if batched else possible
     elements = typing.get_args(annotated) if batched and _is_list(annotated) else ()
@@ -140,18 +139,18 @@ def _require_room_for(handler: str, annotated: object, wanted: Sequence[EventCho
 
 
 def _excludes(given: Sequence[type], annotation: object) -> bool:
-    """Tell whether nothing of these classes fits this annotation."""
+    """Return whether none of these classes matches this annotation."""
     plain = typing.get_origin(annotation) or annotation
     if is_vague(plain) or not isinstance(plain, type):
         return False
     try:
         return not any(issubclass(one, plain) for one in given)
-    except TypeError:  # some protocols do not tell
+    except TypeError:  # some protocols cannot be tested
         return False
 
 
 def _shown(wanted: EventChoice, other: type[Event]) -> str:
-    """Return what a handler is registered for, and of a glob one of the events that it includes."""
+    """Return what a handler is registered for; with a glob also one of the events that it includes."""
     if not isinstance(wanted, str):
         return wanted.__name__
     if other is Event:
@@ -171,7 +170,7 @@ def _require_no_method(handler: str, function: Callable[..., Any]) -> None:
 
 
 def _is_second(index: int, parameter: inspect.Parameter) -> bool:
-    """Tell whether this parameter takes the second argument."""
+    """Return whether this parameter takes the second argument."""
     if parameter.kind is parameter.VAR_POSITIONAL:
         return index <= 1
     return index == 1 and parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
@@ -225,8 +224,9 @@ def make_handler(
     name = _checked_name(function, options.get("name"))
     require_known(name, options)
     require_wanted(name, wanted, with_runs=only_later)
-    if only_later:
-        _require_no_order(name, options)
+    for option in ("ordered", "lane", "after_pages") if only_later else ():
+        if options.get(option):
+            raise HandlerError(f"{name}: {option}= does not go with later(...), whose work would stop others")
     schedule = read_schedule(name, options)
     batch = read_batch(name, options, schedule)
     after_pages = read_after_pages(name, options)
@@ -272,7 +272,7 @@ def _called(
     *,
     batched: bool,
 ) -> dict[str, Any]:
-    """Return the fields that say how the function is called, the same for every handler."""
+    """Return the fields that say how the function is called, which every handler has."""
     extras = read_extras(name, function, batched=batched)
     require_event(name, function, wanted, batched=batched)
     runs_in = read_runs_in(name, options, function)
@@ -290,12 +290,6 @@ def _called(
         "retry_on": retry_on,
         "give_up_on": give_up_on,
     }
-
-
-def _require_no_order(handler: str, options: Options) -> None:
-    for option in ("ordered", "lane", "after_pages"):
-        if options.get(option):
-            raise HandlerError(f"{handler}: {option}= does not go with later(...), whose work would stop others")
 
 
 def _checked_name(function: Callable[..., Any], name: str | None) -> HandlerName:

@@ -68,13 +68,13 @@ class HandlerOptions(RunOptions, Generic[E], total=False):
     """A plain function that narrows the events further. It must be quick, since it runs in the worker's event loop.
     If it raises, the attempt fails."""
     ordered: bool
-    """Work items of one job run one after the other, in the order of arrival. Other jobs run beside it."""
+    """Work items of one job run one after the other, in the order of arrival. Other jobs run at the same time."""
     lane: Callable[[E], str | None] | None
     """Like `ordered`, by another key than the job's id. None is for events that need no order. If the function
     raises, the event goes to the lane of its job, and the log says so."""
     on_dead: Literal["release", "hold"]
-    """The effect of a dead work item on its lane: `release` lets the next item run, `hold` stops the lane until
-    somebody retries or buries the dead one."""
+    """The effect of a dead work item on its lane: `release` lets the next item run, `hold` stops the lane until the
+    dead one is retried or buried."""
     after_pages: Duration | None
     """The last event of a job waits until the router's page handlers have handled every stored page of the job, and
     until no page has arrived for `quiet`; but it never waits longer than this."""
@@ -115,7 +115,7 @@ def read_where(handler: str, options: Options) -> Callable[[Any], object] | None
 
 
 def read_schedule(handler: str, options: Options, *, within: timedelta | None = None) -> RetrySchedule:
-    """Return the schedule of retries. Unless the options say more, its attempts are made `within` this time."""
+    """Return the schedule of retries, by default one whose attempts are made `within` a time."""
     pauses, jitter, attempts = options.get("pauses"), options.get("jitter"), options.get("attempts")
     if jitter is None:
         jitter = DEFAULT_SCHEDULE.jitter
@@ -155,7 +155,7 @@ def read_lane(handler: str, options: Options) -> Lane | None:
 
 
 def read_after_pages(handler: str, options: Options) -> AfterPages | None:
-    """Return how long the last event of a job waits for its pages; None if it does not wait."""
+    """Return how long the last event of a job waits for its pages; None for not at all."""
     at_most, quiet = options.get("after_pages"), options.get("quiet")
     if at_most is None:
         if quiet is not None:
@@ -173,7 +173,7 @@ def read_after_pages(handler: str, options: Options) -> AfterPages | None:
 
 
 def read_batch(handler: str, options: Options, schedule: RetrySchedule) -> Batch | None:
-    """Return how events are put into batches; None if the handler takes single events."""
+    """Return how events form batches; None if the handler takes single events."""
     size, linger = options.get("batch"), options.get("linger")
     if size is None:
         if linger is not None:
@@ -189,7 +189,7 @@ def read_batch(handler: str, options: Options, schedule: RetrySchedule) -> Batch
 
 
 def read_concurrency(handler: str, options: Options) -> int | None:
-    """Return how many attempts may run at one time; None for no limit of the handler itself."""
+    """Return how many attempts may run at one time; None for no limit of its own."""
     concurrency: int | None = options.get("concurrency")
     if concurrency is not None:
         _require_count(handler, "concurrency", concurrency)

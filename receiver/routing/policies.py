@@ -1,4 +1,4 @@
-"""What a handler asks of the worker beside its retries, as plain values."""
+"""Policies of a handler, besides its retries, as plain values that a worker follows."""
 
 import re
 from collections.abc import Callable
@@ -27,7 +27,7 @@ class Lane:
     """Work items of one handler with the same key run one after the other, in the order of arrival.
 
     An event with the key None has no lane. An item that waits for its retry stops its lane. A dead item releases
-    the lane, unless `holds_when_dead`: then the lane stops until somebody retries or buries the item.
+    the lane, unless `holds_when_dead`: then the lane stops until the item is retried or buried.
     """
 
     key: Callable[[Any], str | None]
@@ -75,5 +75,5 @@ class Rate:
             )
         interval = timedelta(seconds=_PERIODS[found[2][0]]) / int(found[1])
         if not interval:
-            raise ValueError(f"{written!r} is more than a clock can tell apart; leave the rate out")
+            raise ValueError(f"{written!r} is faster than a clock can measure; leave the rate out")
         return cls(interval)

@@ -1,4 +1,4 @@
-"""Resources that the handlers of a worker share, such as a database pool: declared, opened and closed here."""
+"""Resources that the handlers of a worker share, such as a database pool: declaring, opening and closing them."""
 
 import asyncio
 import collections.abc
@@ -35,7 +35,7 @@ Maker = Callable[..., AbstractAsyncContextManager[Any] | AbstractContextManager[
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """Something that is made once per worker. Handlers and other resources get it by its type."""
+    """An object that is made once per worker. Handlers and other resources get it by its type."""
 
     name: str
     gives: Any
@@ -48,7 +48,8 @@ class Resource:
         """Read the declaration of a resource; raises HandlerError for a wrong one."""
         if not callable(function):
             raise HandlerError(f"a resource is a function, not {function!r}")
-        name = f"the resource {_name(function)}"
+        module, own = getattr(function, "__module__", "?"), getattr(function, "__qualname__", repr(function))
+        name = f"the resource {module}.{own}"
         annotated = annotations_of(function).get("return")
         manager, asynchronous = _maker(name, function, annotated)
         gives = _given_by(annotated, is_generator=manager is not function)
@@ -62,8 +63,8 @@ class Resource:
 async def open_resources(resources: Mapping[Any, Resource]) -> AsyncIterator[Mapping[Any, object]]:
     """Make resources, each once and after those it needs; close them in reverse when the block ends.
 
-    Plain ones are made and closed in one thread of their own. Raises HandlerError, from the error itself, naming
-    the resource that could not be made. An error while closing is logged, and the others are closed.
+    Plain ones are made and closed in a thread of their own. Raises HandlerError, caused by the error itself, which
+    names the resource that could not be made. An error while closing is logged, and the others are closed.
     """
     made: dict[Any, object] = {}
     thread = ThreadPoolExecutor(1, thread_name_prefix="resources")
@@ -82,7 +83,7 @@ async def open_resources(resources: Mapping[Any, Resource]) -> AsyncIterator[Map
 
 
 def needed_by(needs: Sequence[Needs], resources: Mapping[Any, Resource]) -> Mapping[Any, Resource]:
-    """Return the resources that these need, directly or through another resource."""
+    """Return the resources that are needed directly or through another resource."""
     found: dict[Any, Resource] = {}
     asked = [wanted for one in needs for _, wanted in one]
     while asked:
@@ -94,7 +95,7 @@ def needed_by(needs: Sequence[Needs], resources: Mapping[Any, Resource]) -> Mapp
 
 
 def in_order(resources: Mapping[Any, Resource]) -> Sequence[Resource]:
-    """Return resources so that each comes after those that it needs; raises HandlerError if they form a ring."""
+    """Return resources in an order where each follows those it needs; raises HandlerError if they form a ring."""
     for resource in resources.values():
         require_given(resource.name, resource.manager, resource.needs, resources)
     sorter = TopologicalSorter(
@@ -164,10 +165,6 @@ class _InThread(AbstractAsyncContextManager[Any]):
         return await asyncio.get_running_loop().run_in_executor(self._thread, function)
 
 
-def _name(function: Callable[..., Any]) -> str:
-    return f"{getattr(function, '__module__', '?')}.{getattr(function, '__qualname__', repr(function))}"
-
-
 def _maker(name: str, function: Callable[..., Any], annotated: object) -> tuple[Maker, bool]:
     """Return the function that makes the context manager, and whether that is an async one."""
     if inspect.isasyncgenfunction(function):
@@ -185,7 +182,7 @@ def _maker(name: str, function: Callable[..., Any], annotated: object) -> tuple[
 
 
 def _given_by(annotated: Any, *, is_generator: bool) -> Any:
-    """Return the type of the resource; None if the annotation does not tell."""
+    """Return the type of the resource; None if the annotation does not say it."""
     if typing.get_origin(annotated) in (*_ASYNC, *_PLAIN):
         return typing.get_args(annotated)[0]
     return None if is_generator or annotated in (*_ASYNC, *_PLAIN) else annotated

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, TypeVar, Unpack, overload
 
-from receiver.core.field_texts import field_texts
 from receiver.core.text import table
 from receiver.core.types import HandlerName
 from receiver.errors import HandlerError
@@ -52,7 +51,7 @@ class Router:
         return MappingProxyType(self._resources)
 
     def include(self, other: "Router") -> None:
-        """Take over all handlers and resources of another router. What is there already, by another way, stays."""
+        """Add all handlers and resources of another router. Those that this one has already are not added twice."""
         if not isinstance(other, Router):
             raise HandlerError(f"a router can include routers only, not {other!r}")
         for handler in other:
@@ -94,33 +93,23 @@ class Router:
         after_pages   the longest time that the last event of a job waits until the pages of the job are handled; by
                       default it does not wait
         quiet         with `after_pages`: the time without a page that ends the wait; 90 s
-        batch         the function gets a list of at most so many events; by default one event
+        batch         the function gets a list of at most this many events; by default one event
         linger        with `batch`: the time to wait for more events; 1 s
         concurrency   how many attempts run at one time in all workers; by default as many as there are slots
         rate          how often attempts start, as in "10/s", "30/min" or "500/h"; by default no limit
         """
         _require_no_function(wanted, "is registered for no event", "the events", "on(CrawlPage)")
-
-        def register(function: F) -> F:
-            self.add(function, *wanted, **options)
-            return function
-
-        return register
+        return self._registers(lambda function: make_handler(function, wanted, options))
 
     def later(self, *wanted: EventChoice, **options: Unpack[HandlerOptions[Any]]) -> Callable[[F], F]:
         """Register the decorated function for calls by `ctx.later` only; it is returned unchanged.
 
-        No delivery and no replay runs it by itself. `wanted` and the options are those of `on`, and `wanted` may
-        have ScheduledRun too. `ordered`, `lane` and `after_pages` have no effect on work for later, so they are
-        refused.
+        No delivery and no replay runs it by itself. `wanted` and the options are those of `on`; `wanted` may
+        include ScheduledRun. `ordered`, `lane` and `after_pages` are refused, since they have no effect on such
+        work.
         """
         _require_no_function(wanted, "is registered for no event", "the events", "later(CrawlStarted)")
-
-        def register(function: F) -> F:
-            self._register(function, lambda: make_handler(function, wanted, options, only_later=True))
-            return function
-
-        return register
+        return self._registers(lambda function: make_handler(function, wanted, options, only_later=True))
 
     def every(
         self,
@@ -133,23 +122,18 @@ class Router:
     ) -> Callable[[F], F]:
         """Register the decorated function to run by itself; it is returned unchanged.
 
-        `every("5 minutes")` counts from the beginning of 1970 in UTC, so that "1 hour" is on the hour. With
+        `every("5 minutes")` counts from the beginning of 1970 in UTC: "1 hour" is on the hour. With
         `cron="0 9 * * 1"` the function runs at nine on Mondays, in UTC or in `timezone`. The function gets a
-        `ScheduledRun`, and a `Context` if it has a second parameter. Of all workers on all machines one makes each
-        run. While a run has not ended, or waits for its next attempt, the next runs are left out. Of the runs that
-        were missed because no worker ran, the last one is made up for. When a schedule is new or has changed, it
-        begins with its next run.
+        `ScheduledRun`, and a `Context` if it has a second parameter. Only one of all workers on all machines makes
+        each run. While a run has not ended, or waits for its next attempt, the next runs are left out. If runs were
+        missed because no worker ran, only the last one is made up for. A schedule that is new or has changed begins
+        with its next run.
 
         The options are those of `on` without the ones about events and limits: name, attempts, pauses, jitter,
         timeout, retry_on, give_up_on, run_in. By default a run is retried only while the next one is not due.
         """
         _require_no_function((interval,), "has no schedule", "it", 'every("5 minutes")')
-
-        def register(function: F) -> F:
-            self._register(function, lambda: make_scheduled(function, interval, cron, timezone, options))
-            return function
-
-        return register
+        return self._registers(lambda function: make_scheduled(function, interval, cron, timezone, options))
 
     def add(
         self, function: Callable[..., Any], *wanted: EventChoice, **options: Unpack[HandlerOptions[Any]]
@@ -161,7 +145,7 @@ class Router:
         annotated with `Context` or `BatchContext`, or to a second parameter without an annotation. Other parameters
         get resources, by their annotations. `on` lists the options.
         """
-        self._register(function, lambda: make_handler(function, wanted, options))
+        self._registers(lambda given: make_handler(given, wanted, options))(function)
 
     @overload
     def resource(self, function: F) -> F: ...
@@ -172,11 +156,11 @@ class Router:
     def resource(self, function: Callable[..., Any] | None = None) -> Callable[..., Any]:
         """Register the decorated function, which yields a resource; it is returned unchanged.
 
-        The function is a generator, async or plain, or returns a context manager. Its return annotation tells the
+        The function is a generator, async or plain, or returns a context manager. Its return annotation names the
         type: `AsyncIterator[Pool]`, `Iterator[Model]`. A worker opens the resource once, before its first handler
         runs, and closes it after the last one; a plain function runs in a thread. Every handler and resource with a
-        parameter of that type gets it. If the function raises, the worker does not start. The decorator may also be
-        written with empty parentheses.
+        parameter of that type gets it. If the function raises, the worker does not start. The decorator also works
+        with empty parentheses.
         """
         if function is None:
             return self.resource
@@ -189,7 +173,7 @@ class Router:
         return function
 
     def changed(self, change: Callable[[Handler], Handler]) -> "Router":
-        """Return a router with the same resources, and with the handlers that `change` returns for the old ones.
+        """Return a router with the same resources, and with the handlers that `change` returns for these.
 
         It is for tests that wrap functions. `change` must keep the name of a handler.
         """
@@ -198,9 +182,9 @@ class Router:
         return router
 
     def check(self) -> None:
-        """Raise HandlerError for mistakes that show only when everything is registered and merged.
+        """Raise HandlerError for mistakes that can be found only when everything is registered and merged.
 
-        These are: a parameter whose type no resource gives, resources that need each other, and a function for
+        These are a parameter whose type no resource gives, resources that need each other, and a function for
         processes that cannot be imported by its name.
         """
         in_order(self._resources)
@@ -220,7 +204,7 @@ class Router:
     def page_handlers(self, event_type: str) -> tuple[HandlerName, ...]:
         """Return the handlers that want page events of the job whose last event is of this type.
 
-        Those of `later` are not among them: the end of a job must not wait for what is done hours after it.
+        Handlers of `later` are left out: the end of a job must not wait for work that is done hours after it.
         """
         pages = page_type(event_type)
         if pages is None:
@@ -229,14 +213,19 @@ class Router:
             handler.name for handler in self if wants_type(handler.wanted, pages) and not handler.only_later
         )
 
-    def _register(self, function: Callable[..., Any], make: Callable[[], Handler]) -> None:
-        """Add the handler of a function. Errors name the place of the function."""
-        try:
-            handler = make()
-        except (HandlerError, TypeError) as exc:
-            raise type(exc)(f"{place_of(function)}{exc}") from None
-        self._require_new_name(handler.name, function)
-        self._handlers[handler.name] = handler
+    def _registers(self, make: Callable[[Callable[..., Any]], Handler]) -> Callable[[F], F]:
+        """Return a decorator that adds the handler of a function. Its errors name the place of the function."""
+
+        def register(function: F) -> F:
+            try:
+                handler = make(function)
+            except (HandlerError, TypeError) as exc:
+                raise type(exc)(f"{place_of(function)}{exc}") from None
+            self._require_new_name(handler.name, function)
+            self._handlers[handler.name] = handler
+            return function
+
+        return register
 
     def _require_new_name(self, name: HandlerName, function: Callable[..., Any]) -> None:
         if (other := self._handlers.get(name)) is not None:
@@ -274,8 +263,9 @@ def _require_findable(handler: Handler) -> None:
         )
 
 
-# FOLDED: The table of handler options in the guide.
 def options_table() -> str:
-    """Return a table of the options of a handler with their meaning and default."""
+    """Return a Markdown table of the options of a handler, with their meaning and default, for the guide."""
+    from receiver.core.guide import field_texts  # workers do not need it
+
     rows = [(f"`{name}=`", text) for name, text in field_texts(HandlerOptions).items()]
     return table(("option", "meaning and default"), rows)

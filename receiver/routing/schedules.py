@@ -1,10 +1,12 @@
-"""When a handler runs by itself: after even times, or by a cron expression in a time zone."""
+"""When a handler runs by itself: at even intervals, or by a cron expression in a time zone."""
 
 import itertools
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
+
+from typing_extensions import override
 
 from receiver.core.cron import UTC_NAME, Cron, last_runs, next_run, zone_of
 from receiver.core.units import MICROSECOND, in_words, spoken_duration
@@ -27,7 +29,7 @@ class RunTimes(Protocol):
 
     @property
     def text(self) -> str:
-        """How people read it; another text is another schedule."""
+        """The schedule for people; another text is another schedule."""
 
     def next_after(self, moment: datetime) -> datetime:
         """Return the first run after a moment."""
@@ -36,59 +38,59 @@ class RunTimes(Protocol):
         """Return the last run up to a moment. There is one at `since`."""
 
     def shortest_gap(self) -> timedelta:
-        """Return about the shortest time between two runs."""
+        """Return the approximate shortest time between two runs."""
 
 
 @dataclass(frozen=True, slots=True)
-class IntervalTimes:
-    """Runs at even times. They are counted from the beginning of 1970 in UTC: every hour is on the hour."""
+class IntervalTimes(RunTimes):
+    """Runs at even intervals from the beginning of 1970 in UTC: every hour is on the hour."""
 
     interval: timedelta
 
     @property
+    @override
     def text(self) -> str:
-        """The duration in its short form."""
         return f"every {in_words(self.interval)}"
 
+    @override
     def next_after(self, moment: datetime) -> datetime:
-        """Return the first run after a moment."""
         return _EPOCH + ((moment - _EPOCH) // self.interval + 1) * self.interval
 
+    @override
     def last_until(self, moment: datetime, *, since: datetime) -> datetime:
-        """Return the last run up to a moment."""
         return _EPOCH + (moment - _EPOCH) // self.interval * self.interval
 
+    @override
     def shortest_gap(self) -> timedelta:
-        """Return the time between two runs."""
         return self.interval
 
 
 @dataclass(frozen=True, slots=True)
-class CronTimes:
-    """Runs by a cron expression on the clocks of a time zone. `cron_runs` says how it follows changed clocks."""
+class CronTimes(RunTimes):
+    """Runs by a cron expression on the clocks of a time zone. `core.cron` says how it follows changed clocks."""
 
     cron: str
     timezone: str
 
     @property
+    @override
     def text(self) -> str:
-        """The expression and its zone."""
         return f"cron {self.cron} {self.timezone}"
 
+    @override
     def next_after(self, moment: datetime) -> datetime:
-        """Return the first run after a moment."""
         found = next_run(self.cron, self.timezone, moment, days=_LEAP_YEARS_DAYS)
         if found is None:
             raise AssertionError(f"{self.text} has no run, and registration did not refuse it")
         return found
 
+    @override
     def last_until(self, moment: datetime, *, since: datetime) -> datetime:
-        """Return the last run up to a moment."""
         found = last_runs(self.cron, self.timezone, since - MICROSECOND, moment, 1)
         return found[0] if found else since
 
+    @override
     def shortest_gap(self) -> timedelta:
-        """Return the shortest time between some runs."""
         runs = [self.next_after(_EPOCH)]
         while len(runs) < _COMPARED_RUNS:
             runs.append(self.next_after(runs[-1]))
@@ -96,7 +98,7 @@ class CronTimes:
 
 
 def read_times(handler: str, interval: object, cron: object, timezone: object) -> RunTimes:
-    """Return the times of a handler. Raises HandlerError for a schedule that is none."""
+    """Return the times of a handler. Raises HandlerError for a schedule that is not one."""
     if (interval is None) == (cron is None):
         raise HandlerError(
             f'{handler}: give every(...) an interval or cron=, as in every("5 minutes") or every(cron="0 9 * * 1")'
@@ -138,7 +140,7 @@ def _cron(handler: str, cron: object, timezone: object) -> CronTimes:
     except ValueError as exc:
         raise HandlerError(f"{handler}: cron={cron!r} is not understood: {exc}") from None
     if read.days != _DAYS and read.weekdays != _WEEKDAYS:
-        # POSIX runs on either of the two, the service on both together; whoever writes one may mean the other.
+        # POSIX runs on either of the two, the service on both together; an author may mean either rule.
         raise HandlerError(f"{handler}: cron={cron!r} names days of the month and weekdays: write * for one")
     if _STEP_OF_ONE.search(text.replace(" ", ",")):
         # Some programs read 5/15 as 5-59/15, and the service as 5.

@@ -17,7 +17,7 @@ _FAMILIES = sorted({name.partition(".")[0] for name in EVENT_CLASSES})
 
 
 def fits(event: Event, wanted: EventChoice) -> bool:
-    """Tell whether an event has this class, or its type matches this name or glob."""
+    """Return whether an event has this class, or its type matches this name or glob."""
     if isinstance(wanted, str):
         # Other types have any length, so they are not kept.
         return (_matches if event.type in EVENT_CLASSES else fnmatchcase)(event.type, wanted)
@@ -29,13 +29,13 @@ _matches = functools.lru_cache(maxsize=1_024)(fnmatchcase)
 
 
 def wants_type(wanted: Sequence[EventChoice], event_type: str) -> bool:
-    """Tell whether events of a known type can match."""
+    """Return whether events of a known type can match."""
     known = EVENT_CLASSES[event_type]
     return any(fnmatchcase(event_type, one) if isinstance(one, str) else issubclass(known, one) for one in wanted)
 
 
 def classes_of(one: EventChoice) -> Sequence[type[Event]]:
-    """Return the classes of the events that can match: of a glob those of the known types, of `*` simply Event."""
+    """Return the classes of the events that can match: for a glob those of the known types, for `*` just Event."""
     if not isinstance(one, str):
         return [one]
     if not one.strip("*"):
@@ -61,7 +61,7 @@ def page_type(event_type: str) -> str | None:
 def require_wanted(handler: str, wanted: Sequence[object], *, with_runs: bool = False) -> None:
     """Raise HandlerError unless such events exist, or may exist in a later version of the service.
 
-    Scheduled runs are no events of the service, and are taken only `with_runs`.
+    Scheduled runs, which are not events of the service, are accepted only `with_runs`.
     """
     if not wanted:
         raise HandlerError(f'{handler}: say which events it wants, as in on(CrawlPage) or on("crawl.*")')

@@ -1,1 +1,1 @@
-"""What every program of the receiver needs and that does I/O: logs, and what the process is."""
+"""What every program of the receiver needs for I/O: logs, tracebacks, processes, and the event loop."""

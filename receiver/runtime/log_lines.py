@@ -1,4 +1,4 @@
-"""Log lines: each is an event word and fields, shown as a text for people or as a JSON object for machines."""
+"""Log lines: each is an event word and fields, shown as text or as a JSON object, and limited to a rate."""
 
 import asyncio
 import json
@@ -16,7 +16,7 @@ from receiver.runtime.tracebacks import error_line, user_frames
 Fields = Mapping[str, Any]
 
 _DETAILS = frozenset({"frames", "traceback", "stub", "event"})
-"""Fields that a text does not show as `name=value`: it shows them below the line, or not at all."""
+"""Fields that a text shows below the line, or not at all, instead of as `name=value`."""
 _ATTEMPT = ("handler", "id", "type", "job_id", "attempt", "events")
 """Fields that name an attempt."""
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
@@ -28,10 +28,10 @@ attempt_fields: ContextVar[Callable[[], Fields] | None] = ContextVar("attempt_fi
 
 
 class EventText:
-    """The message of one of our records. Its text says everything, and is made only if somebody asks for it."""
+    """The message of one of our records, with a text that is made only when it is needed."""
 
-    # An object as a message is the way of the standard library to make a text late (Logging Cookbook, "Using
-    # arbitrary objects as messages").
+    # The standard library's way to make a text late is an object as the message (Logging Cookbook, "Using arbitrary
+    # objects as messages").
 
     __slots__ = ("fields", "word")
 
@@ -43,7 +43,7 @@ class EventText:
         return "\n".join(self.lines(in_full=False))
 
     def lines(self, *, in_full: bool) -> Sequence[str]:
-        """Return the line and those below it. With `in_full` a whole traceback stands for the user's frames."""
+        """Return the line and those below it. With `in_full` a whole traceback replaces the user's frames."""
         known = _LINES.get(self.word)
         first = known(self.fields) if known else f"{self.word}{_named(self.fields)}"
         below = [] if in_full else list(self.fields.get("frames", ()))
@@ -58,8 +58,8 @@ class EventText:
 class EventLog(logging.LoggerAdapter[logging.Logger]):
     """A logger of events: `log.info("listening", extra={"url": url})`.
 
-    Each record has the fields as its own, with the word as `event`, and a text as its message. So it can be read
-    also under a logging set-up that is not ours.
+    Each record has the fields as its own, with the word as `event`, and a text as its message: it is readable under
+    any other set-up of logging too.
     """
 
     def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
@@ -75,7 +75,7 @@ def event_log(name: str) -> EventLog:
 
 
 def add_attempt(record: logging.LogRecord) -> bool:
-    """Add handler and delivery to a record that a handler caused, by any logger. It is a filter that keeps all."""
+    """Add handler and delivery to a record that a handler caused, by any logger: a filter that keeps all."""
     fields = attempt_fields.get()
     if fields is not None and not isinstance(record.msg, EventText):
         vars(record).update(fields())
@@ -86,7 +86,7 @@ class JsonFormatter(logging.Formatter):
     """One JSON object for each line: `time`, `level`, `logger`, `event`, the fields, and any `exception`."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line. The `event` of somebody else's record is its message."""
+        """Return the line. The `event` of another logger's record is its message."""
         content: dict[str, Any] = {
             "time": _moment(record).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             "level": record.levelname.lower(),
@@ -103,7 +103,8 @@ class JsonFormatter(logging.Formatter):
 class ConsoleFormatter(logging.Formatter):
     """A line for people: the local time with its offset, the level if it is not INFO, and the text.
 
-    Frames of the user's code and a command to paste stand below an error. With `in_full` it is the whole traceback.
+    Below an error follow the frames of the user's code and a command to paste, or with `in_full` the whole
+    traceback.
     """
 
     def __init__(self, *, colour: bool = False, in_full: bool = False) -> None:
@@ -113,7 +114,7 @@ class ConsoleFormatter(logging.Formatter):
         self._second, self._time = -1, ""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line. Control characters, also line ends, become escapes: a message cannot forge a line."""
+        """Return the line. Control characters, line ends too, become escapes: a message cannot forge a line."""
         if isinstance(record.msg, EventText):
             first, *below = record.msg.lines(in_full=self._in_full)
         else:
@@ -140,23 +141,21 @@ class ConsoleFormatter(logging.Formatter):
         if not record.exc_info or record.exc_info[1] is None:
             return ()
         error = record.exc_info[1]
-        # An error without a frame of the user's is one of ours, and needs its whole traceback.
+        # An error without a frame of the user's code is one of ours, and needs its whole traceback.
         if isinstance(record.msg, EventText) and not self._in_full and (shown := user_frames(error)):
             return [*shown, error_line(error)]
         return self.formatException(record.exc_info).splitlines()
 
 
 def _delivery(word: str, fields: Fields) -> str:
-    return f"→ {_event(fields)} {_size(fields['size'])} {word}{_of_job(fields)}"
+    size, job_id = fields["size"], fields.get("job_id")
+    shown = f"{size} B" if size < 1024 else f"{size / 1024:.1f} KiB"
+    return f"→ {_event(fields)} {shown} {word}{f' job {short_id(job_id)}' if job_id else ''}"
 
 
 def _refused(fields: Fields) -> str:
     sender = f"from {fields['client']} to {fields['path']} by {fields['user_agent']!r}"
     return f"→ refused: {fields['reason']}: {fields['detail']} ({sender})"
-
-
-def _succeeded(fields: Fields) -> str:
-    return f"✓ {_event(fields)} {fields['seconds'] * 1000:>5.0f} ms {fields['handler']}"
 
 
 def _failure(fields: Fields, rest: str) -> str:
@@ -171,10 +170,6 @@ def _failed(fields: Fields) -> str:
 def _dead(fields: Fields) -> str:
     lane = "; its lane waits until you retry or bury it" if fields.get("stops_lane") else ""
     return _failure(fields, f"DEAD after attempt {fields['attempt']}: {fields['error']}{lane}")
-
-
-def _unhandled(fields: Fields) -> str:
-    return f"· {fields['type']} no handler wants it{'. One to paste:' if 'stub' in fields else ''}"
 
 
 def _overdue(fields: Fields) -> str:
@@ -198,10 +193,6 @@ def _loop_blocked(fields: Fields) -> str:
     return f"! {who} has blocked the event loop for at least {fields['seconds']:.0f} s{where}"
 
 
-def _loop_free(fields: Fields) -> str:
-    return f"! {fields['by']} blocked the event loop for at least {fields['seconds']:.0f} s in all"
-
-
 _LINES: Mapping[str, Callable[[Fields], str]] = {
     "delivery_accepted": lambda fields: _delivery("accepted", fields),
     "deliveries_received": lambda fields: f"→ and {fields['count']:,} more: {fields['kinds']}",
@@ -212,21 +203,27 @@ _LINES: Mapping[str, Callable[[Fields], str]] = {
     "deliveries_not_stored": lambda fields: f"→ and {fields['count']:,} more NOT STORED: {fields['kinds']}",
     "connections_refused": lambda fields: f"and {fields['count']:,} more connections above the limit answered 503",
     "delivery_not_stored": lambda fields: f"→ NOT STORED, answered 503: {fields['reason']}",
-    "attempt_succeeded": _succeeded,
+    "attempt_succeeded": lambda fields: (
+        f"✓ {_event(fields)} {fields['seconds'] * 1000:>5.0f} ms {fields['handler']}"
+    ),
     "attempts_succeeded": lambda fields: f"✓ and {fields['count']:,} more: {fields['kinds']}",
     "attempt_failed": _failed,
     "work_dead": _dead,
     "attempt_overdue": _overdue,
     "attempt_late": _late,
     "event_loop_blocked": _loop_blocked,
-    "event_loop_free": _loop_free,
-    "event_unhandled": _unhandled,
+    "event_loop_free": lambda fields: (
+        f"! {fields['by']} blocked the event loop for at least {fields['seconds']:.0f} s in all"
+    ),
+    "event_unhandled": lambda fields: (
+        f"· {fields['type']} no handler wants it{'. One to paste:' if 'stub' in fields else ''}"
+    ),
     "worker_exhausted": _exhausted,
 }
 
 
 def _text_of(record: logging.LogRecord) -> str:
-    """Return the text of somebody else's record, with its own fields, and with handler and delivery if known."""
+    """Return the text of another logger's record, with its own fields, and with handler and delivery if known."""
     fields = _fields(record)
     start = ""
     if "handler" in fields and ("events" in fields or {"id", "type"} <= fields.keys()):
@@ -261,25 +258,16 @@ def _moment(record: logging.LogRecord) -> datetime:
     return datetime.fromtimestamp(record.created, UTC)
 
 
-def _of_job(fields: Fields) -> str:
-    return f" job {short_id(fields['job_id'])}" if fields.get("job_id") else ""
-
-
-def _size(size: int) -> str:
-    return f"{size} B" if size < 1024 else f"{size / 1024:.1f} KiB"
-
-
-# FOLDED: Log lines of a kind up to a rate, and above it one line a second with their counts; and rare lines.
 MAX_LINES = 100
-"""Lines that are written in a second. Under load, a line for each delivery took a fifth of the processor's time."""
+"""Lines that are written per second. Under load, a line for each delivery took a fifth of the processor's time."""
 _MAX_KINDS = 10
-"""Kinds that a sum names. A sender chooses the types of its events, so there may be thousands."""
+"""Kinds that a sum names. There may be thousands, since a sender chooses the types of its events."""
 
 
 class LineRate:
-    """Decides for each line whether it is written, and logs a sum of those that are not.
+    """Decides for each line whether it is written, and logs a sum of those that are not, in an event loop.
 
-    The sum is the event `word` with the fields `count` and `kinds`. It is for code that runs in an event loop.
+    The sum is the event `word` with the fields `count` and `kinds`.
     """
 
     def __init__(self, log: EventLog, word: str, level: int = logging.INFO) -> None:
@@ -291,7 +279,7 @@ class LineRate:
         self._left_out: Counter[str] = Counter()
 
     def allows(self, kind: str, wanted: int = 1) -> int:
-        """Return how many of the next lines, all of this kind, may be written. Count the others."""
+        """Return how many of the next lines, all of this kind, may be written, and count the others."""
         loop = asyncio.get_running_loop()
         now = loop.time()
         if now >= self._until:
@@ -307,7 +295,7 @@ class LineRate:
         return wanted - left_out
 
     def flush(self) -> None:
-        """Log the sum of what was left out since the last time."""
+        """Log the sum of the lines left out since the last sum."""
         if self._left_out:
             total, named = self._left_out.total(), self._left_out.most_common(_MAX_KINDS)
             kinds = [f"{kind} {count:,}" for kind, count in named]
@@ -318,14 +306,14 @@ class LineRate:
 
 
 class Seldom:
-    """Decides whether a line of some kind is written: once in a period."""
+    """Lets a line of each kind be written once in a period."""
 
     def __init__(self, period: timedelta) -> None:
         self._period = period
         self._written: dict[str, datetime] = {}
 
     def allows(self, kind: str, now: datetime) -> bool:
-        """Tell whether the next line of this kind may be written; then count it as written."""
+        """Return whether the next line of this kind may be written; then count it as written."""
         last = self._written.get(kind)
         if last is not None and now - last < self._period:
             return False

@@ -1,4 +1,4 @@
-"""The log of a program: where its lines go, and how warnings and crashes become lines too."""
+"""The log of a program: where its lines go, also those of warnings and crashes."""
 
 import logging
 import os
@@ -17,17 +17,17 @@ from receiver.runtime.processes import write_some
 log = event_log(__name__)
 
 MAX_WAITING_BYTES = 4 * 1024 * 1024
-"""Bytes of lines that wait for a slow reader: some seconds of the fastest logging."""
+"""Bytes of lines that may wait for a slow reader: some seconds of the fastest logging."""
 _FLUSH_SECONDS = 2.0
 MAX_WRITE_BYTES: int = getattr(select, "PIPE_BUF", 512)
-"""A pipe takes this much in one piece, unmixed with the lines of other processes (POSIX, write())."""
+"""A pipe takes this much in one piece, not mixed with the lines of other processes (POSIX, write())."""
 _END = b""
 
 
 def configure_logs(*, level: str, as_json: bool) -> None:
-    """Send all log lines of the process to standard error, also warnings. A reader that stops does not stop it.
+    """Send all log lines and warnings of the process to standard error. A stuck reader does not stop the process.
 
-    Lines of any logger that a handler causes name the handler and its delivery.
+    Lines that a handler causes, by any logger, name the handler and its delivery.
     """
     # The parent may have closed standard error before it started this process.
     handler = BackgroundHandler(sys.stderr) if sys.stderr else logging.NullHandler()
@@ -42,7 +42,7 @@ def configure_logs(*, level: str, as_json: bool) -> None:
 
 
 def log_crashes() -> None:
-    """Log what would end the process or a thread with a traceback, and what cannot be raised, in a line each."""
+    """Log each error that ends the process or a thread, or that cannot be raised, in a line, not as a traceback."""
     sys.excepthook = lambda kind, error, trace: _log_crash("crashed", error)
     threading.excepthook = _log_thread_crash
     sys.unraisablehook = lambda args: _log_crash("exception_ignored", args.exc_value, where=repr(args.object))
@@ -50,7 +50,7 @@ def log_crashes() -> None:
 
 @contextmanager
 def log_lines_through(write: Callable[[str], object]) -> Iterator[None]:
-    """Hand log lines to `write` while the block runs: on the terminal that they go to, something else draws.
+    """Pass log lines to `write` while the block runs, which draws on the terminal that they go to.
 
     All lines of the block are written when it ends.
     """
@@ -65,12 +65,12 @@ def log_lines_through(write: Callable[[str], object]) -> Iterator[None]:
 
 
 def logs_are_json() -> bool:
-    """Tell whether the lines of this process are JSON objects."""
+    """Return whether the lines of this process are JSON objects."""
     return any(isinstance(one.formatter, JsonFormatter) for one in logging.getLogger().handlers)
 
 
 def wants_colour(stream: TextIO, environment: Mapping[str, str]) -> bool:
-    """Tell whether lines shall have colours: on a terminal, unless NO_COLOR, FORCE_COLOR or TERM=dumb decide."""
+    """Return whether lines get colours: on a terminal, unless NO_COLOR, FORCE_COLOR or TERM=dumb decide."""
     # In the order of Python's own tracebacks (docs, "Controlling color"); https://no-color.org
     if environment.get("NO_COLOR"):
         return False
@@ -96,7 +96,7 @@ def _log_crash(word: str, error: BaseException | None, **fields: object) -> None
 
 
 def _log_thread_crash(args: threading.ExceptHookArgs) -> None:
-    if args.exc_type is not SystemExit:  # it ends a thread without a word, as Python's own hook has it
+    if args.exc_type is not SystemExit:  # it ends a thread silently, as with Python's own hook
         _log_crash("thread_crashed", args.exc_value, where=args.thread.name if args.thread else "?")
 
 
@@ -104,12 +104,12 @@ class BackgroundHandler(logging.Handler):
     """Writes lines to a file or pipe from a thread of its own: logging never waits for the reader.
 
     At most `max_waiting` bytes wait in its queue. It drops further lines and counts them in `dropped`; before the
-    next line that it accepts, it writes a line with that count. `close` waits until everything is written, but no
-    longer than two seconds. The interpreter calls it at its end, through `logging.shutdown`.
+    next line that it accepts, it writes a line with that count. `close` waits until everything is written, at most
+    two seconds. The interpreter calls it at its end, through `logging.shutdown`.
     """
 
-    # Not the standard library's QueueHandler and QueueListener: they answer a full queue with a traceback on
-    # standard error, which is what must not be waited for, and write one record at a time.
+    # The standard library's QueueHandler and QueueListener do not serve here: they write one record at a time, and
+    # a full queue makes them print a traceback to standard error, which may block.
 
     def __init__(self, stream: TextIO) -> None:
         self._descriptor = stream.fileno()  # before logging knows of this handler, since some streams have none
@@ -121,17 +121,17 @@ class BackgroundHandler(logging.Handler):
         self._lines: SimpleQueue[bytes | threading.Event] = SimpleQueue()
         self._elsewhere: Callable[[str], object] | None = None
         self._accepted = 0
-        self._written = 0  # the only one that the thread changes
+        self._written = 0  # only the thread changes this one
         self._thread = threading.Thread(target=self._write_all, name="logs", daemon=True)
         self._thread.start()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Queue the line of a record. A forked process has no writing thread, so it writes the line itself."""
+        """Queue the line of a record. A forked process has no writing thread and writes the line itself."""
         line = self._line(record)
         if os.getpid() != self._process:
             self._write(line)
             return
-        # Once lines are dropped, half of the queue must be free before the next is taken: few reports of drops.
+        # Once lines are dropped, half of the queue must be free before the next is accepted: few reports of drops.
         most = self.max_waiting // 2 if self.dropped else self.max_waiting
         if self._accepted - self._written + len(line) > most:
             self.dropped += 1
@@ -140,7 +140,7 @@ class BackgroundHandler(logging.Handler):
         self._put(line)
 
     def write_through(self, write: Callable[[str], object] | None) -> None:
-        """Write all lines so far, waiting at most two seconds; then hand lines to `write` if there is one."""
+        """Write all lines so far, waiting at most two seconds; then pass lines to `write` if there is one."""
         written = threading.Event()
         self._lines.put(written)
         written.wait(_FLUSH_SECONDS)
@@ -199,13 +199,13 @@ class BackgroundHandler(logging.Handler):
                 piece += line or b""
 
     def _write(self, piece: bytes) -> None:
-        # Not through sys.stderr: the interpreter aborts at its end when a stuck thread holds the lock of that
+        # Not through sys.stderr: the interpreter aborts at its end if a stuck thread holds the lock of sys.stderr
         # (CPython, Modules/_io/bufferedio.c, _enter_buffered_busy).
         while piece:
             try:
                 piece = piece[write_some(self._descriptor, piece) :]
             except OSError:
-                return  # the reader is gone or the disk full, and there is nowhere to say so
+                return  # the reader is gone or the disk full, and there is nowhere to report it
 
 
 def _own_record(word: str, *, exc_info: Any = None, **fields: object) -> logging.LogRecord:

@@ -1,7 +1,7 @@
-"""How a process of ours ended: in words, and whether it meant to.
+"""Processes of ours: how one ended, its terminal, its memory, its shared files, and its end after its parent's.
 
-A handler can end its process with any exit code, so the code alone tells nothing about the receiver. A process that
-a supervisor started tells it the code just before it ends by itself.
+A handler can end its process with any exit code: the code alone says nothing about the receiver. A process that a
+supervisor started therefore reports the code just before it ends by itself.
 """
 
 import ctypes
@@ -16,12 +16,12 @@ from functools import cache
 from pathlib import Path
 
 _VARIABLE = "CRAWL_RECEIVER_TELLS_EXIT_CODE_TO"
-"""The environment has it and not the command line: a process tells the code of a wrong command line too. It does
-not begin as our settings do, so no version takes it for an unknown one."""
+"""In the environment, because the exit code of a wrong command line is reported too. It does not have the prefix of
+our settings, of which it would be an unknown one."""
 
 
 def end_of(code: int) -> str:
-    """Describe an exit code as Python has it: negative for a signal."""
+    """Return the meaning of an exit code in Python's form, which is negative for a signal."""
     if code >= 0:
         return f"exit code {code}"
     try:
@@ -31,7 +31,7 @@ def end_of(code: int) -> str:
 
 
 class ExitNote:
-    """The pipe in which one process tells its supervisor with which exit code it is about to end."""
+    """The pipe in which a process reports to its supervisor the exit code with which it is about to end."""
 
     def __init__(self, reader: int, writer: int) -> None:
         self._reader = reader
@@ -44,8 +44,8 @@ class ExitNote:
         return {_VARIABLE: str(self.writer)}
 
     def has(self, code: int) -> bool:
-        """Tell whether the process, which has ended, has told this exit code last."""
-        with suppress(BlockingIOError):  # it has told nothing, and a process that it forked has the pipe open
+        """Return whether this is the last exit code that the process reported; it has ended."""
+        with suppress(BlockingIOError):  # it reported nothing, and a process that it forked has the pipe open
             return os.read(self._reader, 1024).split()[-1:] == [str(code).encode()]
         return False
 
@@ -64,9 +64,9 @@ def exit_note() -> Iterator[ExitNote]:
 
 @cache
 def find_supervisor() -> int | None:
-    """Return the descriptor to the supervisor of this process, or None if it has none.
+    """Return the descriptor to the supervisor of this process, or None without one.
 
-    The first call takes it away from programs that this process starts: they have other descriptors.
+    The first call hides it from programs that this process starts, whose descriptors are others.
     """
     found = os.environ.pop(_VARIABLE, None)
     if found is None:
@@ -76,47 +76,44 @@ def find_supervisor() -> int | None:
 
 
 def tell_exit_code(code: int) -> None:
-    """Tell the supervisor, if there is one, that this process ends by itself now, with this exit code."""
+    """Report to the supervisor, if there is one, that this process now ends by itself with this exit code."""
     if (supervisor := find_supervisor()) is not None:
         with suppress(OSError):  # the supervisor has died
             os.write(supervisor, f"{code}\n".encode())
 
 
-# FOLDED: In which group of processes a program of ours starts another, and without which terminal.
 if sys.platform == "linux":
     import fcntl
     import termios
 
 
 def leave_terminal() -> None:
-    """Leave the group and the terminal of the process that has forked this one, for itself and what it will start.
+    """Leave the process group and the terminal of the parent, for this process and all that it will start.
 
-    Ctrl-C in the terminal does not come here, and no program here can ask somebody at the terminal: the terminal
-    would stop its whole group at that. To open /dev/tty fails instead, as in a deployment.
-
-    For the `preexec_fn` of a program that has other threads: this is a few system calls, and needs no lock.
+    Ctrl-C in the terminal does not reach them. They cannot ask at the terminal either, which would stop the whole
+    group: opening /dev/tty fails, as in a deployment. This is for the `preexec_fn` of a program with other threads:
+    it makes a few system calls, and needs no lock.
     """
     if sys.platform != "linux":
         os.setsid()
         return
     # A session of its own would do all this. But Linux shares the processors among sessions first (sched(7), the
-    # autogroup feature), so a writer in its own waits longer for one: one session for all gives 10 % more acks at
-    # 1 KB with a worker.
+    # autogroup feature), and a writer in its own waits longer for one: in a shared session there are 10 % more acks
+    # at 1 KB with a worker.
     os.setpgrp()
     with suppress(OSError):  # there is no terminal
         terminal = os.open("/dev/tty", os.O_RDWR)
-        # Only for this process, as it does not lead the session (TIOCNOTTY(2const)).
+        # Only for this process, since it does not lead the session (TIOCNOTTY(2const)).
         fcntl.ioctl(terminal, termios.TIOCNOTTY)
         os.close(terminal)
 
 
-# FOLDED: How much memory this process may use.
 _CGROUPS = Path("/sys/fs/cgroup")
 _OWN = Path("/proc/self/cgroup")
 
 
 def memory_limit(*, cgroups: Path = _CGROUPS, own: Path = _OWN) -> int:
-    """Return the bytes of memory of this machine, or of the container or service, if that may use less.
+    """Return the bytes of memory that this machine has, or that the container or service may use, if fewer.
 
     The limit of a container is that of its control group or of one around it (Linux, Documentation/admin-guide/
     cgroup-v2.rst, "memory.max", and cgroup-v1/memory.rst, "memory.limit_in_bytes").
@@ -149,11 +146,10 @@ def _read_limit(path: Path) -> int | None:
     return int(text) if text.isdigit() else None
 
 
-# FOLDED: Writing to a file or pipe that other programs share.
 def write_some(descriptor: int, data: bytes | memoryview) -> int:
-    """Write as much of `data` as the file takes at once, and return how many bytes that are.
+    """Write as much of `data` as the file accepts at once, and return how many bytes that was.
 
-    It waits while the file takes nothing, also if another program has made a shared pipe non-blocking.
+    It waits while the file accepts nothing, even if another program has made a shared pipe non-blocking.
     """
     while True:
         try:
@@ -162,7 +158,6 @@ def write_some(descriptor: int, data: bytes | memoryview) -> int:
             select.select((), (descriptor,), ())
 
 
-# FOLDED: Ends a process some time after its parent has died, even if its interpreter is blocked.
 _PR_SET_PDEATHSIG = 1
 
 
@@ -179,9 +174,9 @@ def end_after_parent(grace: timedelta) -> None:
 def arm(number: int) -> None:
     """Ask for the signal `number` at the parent's death. This process then ends after `number` seconds.
 
-    A signal handler in Python would wait for the interpreter lock. So the handler is libc's function alarm(). The
-    system calls it with the number of the signal, and alarm() sends SIGALRM after this number of seconds. POSIX
-    allows alarm() in a signal handler (System Interfaces, 2.4.3).
+    A signal handler in Python would wait for the interpreter lock; this one is libc's function alarm(). The system
+    calls it with the number of the signal, and alarm() sends SIGALRM after that many seconds. POSIX allows alarm()
+    in a signal handler (System Interfaces, 2.4.3).
     """
     libc = ctypes.CDLL(None)
     libc.signal.argtypes = (ctypes.c_int, ctypes.c_void_p)

@@ -1,4 +1,4 @@
-"""Tracebacks as somebody reads who wrote a handler: the frames of that code, without ours and the libraries'."""
+"""Tracebacks for the author of a handler: the frames of that code, without ours and those of libraries."""
 
 import linecache
 import os
@@ -40,10 +40,10 @@ def error_line(error: BaseException) -> str:
 def user_frames(error: BaseException) -> Sequence[str]:
     """Return the frames of the user's code as lines, outermost first: `handlers.py:14 in index: shorten(page)`.
 
-    The user's code is what is neither in this package nor in Python's library nor installed. For a SyntaxError the
-    last line is the place of the mistake. An error that caused another, or that the other was raised beside, comes
-    before it with its text; the members of a group come after it. There are at most 40 lines. If no frame is the
-    user's, there are none.
+    The user's code is all code outside of this package, Python's library and installed packages. For a SyntaxError
+    the last line is the place of the mistake. An error comes after the one that caused it, or during whose handling
+    it was raised, with that one's text; the members of a group come after it. There are at most 40 lines, and none
+    without a frame of the user's code.
     """
     return _bounded(_lines_of_chain(error, depth=0))
 
@@ -58,9 +58,9 @@ def frames(error: BaseException) -> Sequence[str]:
 
 
 def traceback_of(error: BaseException) -> str:
-    """Return the traceback of an error from the first line that is not of this package; all of it if there is none.
+    """Return the traceback of an error from the first frame outside of this package, or all of it without one.
 
-    So do the errors that caused it.
+    The same goes for the errors that caused it.
     """
     described = traceback.TracebackException.from_exception(error)
     _cut_beginning(described, depth=0)
@@ -86,7 +86,7 @@ def place(error: BaseException) -> str:
 
 
 def place_in(frame: FrameType | None) -> str:
-    """Return file and line that the user's code has come to in a running thread; empty if none of it runs."""
+    """Return the file and line that the user's code has reached in a running thread; empty outside of it."""
     while frame is not None:
         if is_users_code(frame.f_code.co_filename):
             return f"{short_path(frame.f_code.co_filename)}:{frame.f_lineno}"
@@ -95,13 +95,13 @@ def place_in(frame: FrameType | None) -> str:
 
 
 def with_place(text: str, error: BaseException) -> str:
-    """Return a text about an error with the place of the error at its end, if that is known and not in it."""
+    """Return a text about an error, with the place of the error added unless it is unknown or in the text."""
     where = place(error)
     return text if where in text else f"{text} ({where})"
 
 
 def _chain(error: BaseException) -> Sequence[BaseException]:
-    """Return an error after those that it was raised from or beside, as a traceback has them."""
+    """Return an error after its causes, in the order of a traceback."""
     found: list[BaseException] = []
     one: BaseException | None = error
     while one is not None and len(found) < _MAX_CHAIN and all(one is not other for other in found):
@@ -140,7 +140,7 @@ def _members(group: "BaseExceptionGroup[BaseException]", *, depth: int) -> Itera
 
 
 def _is_in_file(error: BaseException) -> TypeGuard[SyntaxError]:
-    """Tell whether it is a mistake in a file, and not in a text such as `<string>`."""
+    """Return whether an error is a mistake in a file, and not in a text such as `<string>`."""
     return isinstance(error, SyntaxError) and not (error.filename or "<").startswith("<")
 
 
@@ -153,7 +153,7 @@ def _own_frames(trace: TracebackType | None) -> Sequence[tuple[CodeType, int]]:
 
 
 def is_users_code(file: str) -> bool:
-    """Tell whether a file is neither in this package nor in Python's library nor installed."""
+    """Return whether a file is outside of this package, Python's library and installed packages."""
     if any(part in file for part in _INSTALLED) or file.startswith("<frozen "):
         return False
     return not file.startswith((_OURS, *_LIBRARIES))
@@ -173,7 +173,7 @@ def _line(where: str, function: str, source: str) -> str:
 
 
 def short_path(file: str) -> str:
-    """Return a path from the current folder, if the file is below it."""
+    """Return a path relative to the current folder, if the file is in it."""
     try:
         return str(Path(file).relative_to(Path.cwd()))
     except (OSError, ValueError):  # the folder is gone, or the file is elsewhere

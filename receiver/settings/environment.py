@@ -1,4 +1,4 @@
-"""Where settings come from: the environment, a `.env` file and the platform; and names that nobody knows."""
+"""The sources of settings: the environment, a `.env` file and the platform; and their unknown names."""
 
 import difflib
 import os
@@ -11,6 +11,7 @@ from typing import Any
 from dotenv import dotenv_values
 from dotenv.parser import parse_stream
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
+from typing_extensions import override
 
 from receiver.core.addresses import is_postgres
 from receiver.core.text import did_you_mean
@@ -24,38 +25,26 @@ _OPEN_QUOTE = re.compile(r"\s*(export\s+)?[^\s=#]+[ \t]*=[ \t]*['\"]")
 _NAMES_OF_OTHERS = re.compile(
     r"(\w+_)?SERVICE_(HOST|PORT(_\w+)?)"  # Kubernetes, for a Service named receiver or receiver-something
     r"|(\w+_)?PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?"
-    r"|VERSION|REVISION|COMMIT|SHA256|BUILD_DATE"  # images often describe themselves so
+    r"|VERSION|REVISION|COMMIT|SHA256|BUILD_DATE"  # images often describe themselves with these
 )
 
 _OF_PLATFORMS = {"port": "PORT", "store": "DATABASE_URL"}
 """Variables without our prefix that hosting platforms set, by our name for the setting."""
 
 
-class WithoutLinks(PydanticBaseSettingsSource):
-    """The environment, without the addresses that Kubernetes puts into the variables of our ports."""
+class _ValuesAtOnce(PydanticBaseSettingsSource):
+    """A source whose `__call__` returns all values by the names of the settings."""
 
-    def __init__(self, settings_cls: type[BaseSettings], environment: PydanticBaseSettingsSource) -> None:
-        super().__init__(settings_cls)
-        self._environment = environment
-
+    @override
     def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:
-        """Return no value: `__call__` returns all of them."""
         return None, field_name, False
 
-    def __call__(self) -> dict[str, Any]:
-        """Return the values by the names of the settings."""
-        return {name: value for name, value in self._environment().items() if not _is_link(name, value)}
 
-
-class PlatformSource(PydanticBaseSettingsSource):
+class PlatformSource(_ValuesAtOnce):
     """Variables without our prefix that hosting platforms set."""
 
-    def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:
-        """Return no value: `__call__` returns all of them."""
-        return None, field_name, False
-
+    @override
     def __call__(self) -> dict[str, Any]:
-        """Return the values by the names of the settings."""
         found: dict[str, Any] = {}
         if port := os.environ.get("PORT"):
             found["port"] = port
@@ -65,8 +54,20 @@ class PlatformSource(PydanticBaseSettingsSource):
         return found
 
 
+class WithoutLinks(_ValuesAtOnce):
+    """The environment, without the addresses that Kubernetes puts into the variables of our ports."""
+
+    def __init__(self, settings_cls: type[BaseSettings], environment: PydanticBaseSettingsSource) -> None:
+        super().__init__(settings_cls)
+        self._environment = environment
+
+    @override
+    def __call__(self) -> dict[str, Any]:
+        return {name: value for name, value in self._environment().items() if not _is_link(name, value)}
+
+
 def export_env_file(env_file: Path = Path(".env")) -> None:
-    """Export the other variables of a `.env` file to the environment, for handlers. Keep variables that are set."""
+    """Export the other variables of a `.env` file to the environment, for handlers, unless they are set there."""
     for name, value in _read_env_file(env_file).items():
         if value is not None and not name.upper().startswith(PREFIX):
             os.environ.setdefault(name, value)
@@ -77,8 +78,8 @@ def refuse_unknown_names(
 ) -> None:
     """Raise ConfigurationError for an unknown name in the arguments, the environment or the `.env` file.
 
-    `known` are the names of all settings. The error names all unknown ones. To ignore one could leave
-    a deployment without its secrets.
+    `known` are the names of all settings. The error names every unknown one: ignoring one could leave a deployment
+    without its secrets.
     """
     unknown: list[str] = []
     for name in values:
@@ -97,7 +98,7 @@ def refuse_unknown_names(
 
 
 def _unknown(name: str, *, prefix: str, origin: str, known: Sequence[str]) -> list[str]:
-    """Return what is wrong with a name; an empty list for a known one."""
+    """Return the error for a name, if it is unknown."""
     own = name.upper().removeprefix(prefix) if prefix else name
     if own in known:
         return []
@@ -106,7 +107,7 @@ def _unknown(name: str, *, prefix: str, origin: str, known: Sequence[str]) -> li
 
 
 def variable_of(name: str, values: Mapping[str, Any], env_file: Path | None) -> str:
-    """Return the variable that gave a setting its value: that of a platform if nothing else sets it."""
+    """Return the variable that gave a setting its value: the platform's, if nothing else sets it."""
     variable = PREFIX + name.upper()
     if name not in _OF_PLATFORMS or name in values:
         return variable
@@ -134,6 +135,6 @@ def _read_env_file(env_file: Path) -> Mapping[str, str | None]:
             # The parser would skip the line, for example after an open quote, and it may contain the secrets.
             reason = "expected NAME=value"
             if _OPEN_QUOTE.match(binding.original.string):
-                reason = "a quotation mark is not closed, or text follows behind it"
+                reason = "a quotation mark is not closed, or text follows it"
             raise ConfigurationError(f"{env_file}, line {binding.original.line}: {reason}")
     return dotenv_values(env_file)

@@ -1,4 +1,4 @@
-"""Settings from this process's environment, and the environment for another process."""
+"""Settings: loaded, given by a test, handed to another process, and advice about short secrets."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,15 +18,12 @@ def load_settings(env_file: Path = Path(".env"), /, **flags: Any) -> Settings:
 
 
 def load_reading_settings(**flags: Any) -> Settings:
-    """Read all settings but the secrets, for a command that only reads: those may still be the placeholder."""
+    """Read all settings but the secrets, which may still be the placeholder, for a command that only reads."""
     return load_settings(secrets=(), **flags)
 
 
 def as_variables(settings: Settings) -> dict[str, str]:
-    """Return the variables with which another process has the same settings: those that are not defaults.
-
-    They contain secrets.
-    """
+    """Return variables that give another process the same settings, without the defaults. They contain secrets."""
     return {
         f"{PREFIX}{name.upper()}": written
         for name in sorted(settings.model_fields_set)
@@ -34,10 +31,8 @@ def as_variables(settings: Settings) -> dict[str, str]:
     }
 
 
-# FOLDED: Settings that are given, for tests: the machine must not decide how one ends. // No command needs the
-# class, and making it takes some milliseconds.
-class GivenSettings(Settings):
-    """Settings that have only given values and defaults: they read no environment and no file."""
+class GivenSettings(Settings):  # here, because making the class takes some milliseconds and no command needs it
+    """Settings with only given values and defaults, for tests: the machine must not decide the result of one."""
 
     _reads_environment: ClassVar[bool] = False
 
@@ -45,13 +40,12 @@ class GivenSettings(Settings):
         super().__init__(**values | {"_env_file": None})
 
 
-# FOLDED: Advice about secrets and tokens that are so short that somebody could guess them.
 log = event_log(__name__)
 
 MIN_BYTES = 14
-"""A key of HMAC needs 112 bits (NIST SP 800-131A Rev. 2, section 10). A shorter text cannot have them, so no secret
-that was made well falls under this; the service does not say how long its own are. RFC 2104, section 3, asks for
-the 32 bytes of the hash, but random text of half that length cannot be guessed either."""
+"""A key of HMAC needs 112 bits (NIST SP 800-131A Rev. 2, section 10). A shorter text cannot have them: no well-made
+secret is shorter. The service does not document the length of its own. RFC 2104, section 3, asks for the 32 bytes
+of the hash, but random text of half that length cannot be guessed either."""
 
 
 def short_secret_advice(settings: Settings) -> Sequence[str]:
@@ -61,8 +55,8 @@ def short_secret_advice(settings: Settings) -> Sequence[str]:
         ("TOKENS", "token", settings.plain_tokens(), "use a random one, such as `openssl rand -hex 32` prints"),
     )
     return [
-        f"{PREFIX}{name} has {counted(short, noun)} of less than {MIN_BYTES} bytes: somebody could guess "
-        f"{'it' if short == 1 else 'them'}, and send deliveries; {remedy}"
+        f"{PREFIX}{name} has {counted(short, noun)} of less than {MIN_BYTES} bytes: attackers could guess "
+        f"{'it' if short == 1 else 'them'} and send deliveries; {remedy}"
         for name, noun, values, remedy in given
         if (short := sum(len(value.encode()) < MIN_BYTES for value in values))
     ]

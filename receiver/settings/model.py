@@ -39,14 +39,14 @@ if TYPE_CHECKING:  # they take long to load, and few programs need them
 
 _MEBIBYTE = 1024 * 1024
 _LEAST_MEMORY = 64 * _MEBIBYTE
-"""A worker without work was seen with 54 MiB. With less than this it would restart for ever."""
+"""An idle worker was seen with 54 MiB. With less than this it would restart for ever."""
 _PORTS = 65_536
 _FOLLOWS = "default_factory_not_called"
-"""A default that depends on another setting, which is wrong."""
+"""The default depends on another setting, which is wrong."""
 
 
 def _default_in_flight(known: Mapping[str, Any]) -> int:
-    """Return an eighth of the memory limit: intake keeps up to four copies of a body in memory."""
+    """Return an eighth of the memory limit: intake holds up to four copies of a body."""
     least: int = known.get("max_body", 0) * known.get("web_processes", 1)
     return max(least, min(256 * _MEBIBYTE, memory_limit() // 8))
 
@@ -54,9 +54,9 @@ def _default_in_flight(known: Mapping[str, Any]) -> int:
 class Settings(BaseSettings):
     """The settings of one deployment. Every field is the variable `RECEIVER_<NAME>`, in the environment or `.env`.
 
-    An empty text is the same as no value for a setting that may be unset. Raises ConfigurationError for wrong
-    values, and for variables or keywords that look like settings but are unknown. The error names each of them and
-    never shows a value.
+    An empty text means no value for a setting that may be unset. Raises ConfigurationError for wrong values, and
+    for variables or keywords that look like settings but are unknown. The error names each of them and never shows
+    a value.
     """
 
     model_config = SettingsConfigDict(
@@ -192,7 +192,7 @@ class Settings(BaseSettings):
     @model_validator(mode="before")
     @classmethod
     def _leave_out_empty_values(cls, values: Any) -> Any:
-        """Take the default of a setting that may be unset and is empty, as in `.env.example`."""
+        """Let an empty setting that may be unset have its default, as in `.env.example`."""
         return {name: value for name, value in values.items() if value != "" or not cls._may_be_unset(name)}
 
     @classmethod
@@ -279,7 +279,7 @@ class Settings(BaseSettings):
         return None if self.console_password is None else self.console_password.get_secret_value()
 
     def attention_limits(self) -> "AttentionLimits":
-        """Return from when on something needs somebody."""
+        """Return how long something may last before it needs attention."""
         from receiver.core.attention import AttentionLimits  # loaded only here, as above
 
         return AttentionLimits(self.alert_backlog_older_than, self.alert_no_delivery_for)
@@ -293,7 +293,7 @@ class Settings(BaseSettings):
     def webhook(
         self, *, events: Sequence[str] = (), metadata: Mapping[str, object] | None = None
     ) -> "WebhookConfig":
-        """Return the `webhook` field of a request, so that the service sends a job's events to this receiver.
+        """Return the `webhook` field of a request that makes the service send a job's events to this receiver.
 
         `events` are short or full names; without it the service sends all events. `metadata` comes back in every
         delivery. If TOKENS is set, the service sends the first token in the static header. A service on this
@@ -319,7 +319,7 @@ class Settings(BaseSettings):
         return WebhookConfig(url=url, **{name: value for name, value in given.items() if value})
 
     def _url_on_this_machine(self) -> str | None:
-        """Return where a service on this machine reaches the receiver; None for a service elsewhere."""
+        """Return the URL at which a service on this machine reaches the receiver; None for a service elsewhere."""
         if not is_loopback(urlsplit(self.base_url).hostname or ""):
             return None
         host = self.host if is_loopback(self.host) else "127.0.0.1"
@@ -330,15 +330,13 @@ class Settings(BaseSettings):
         return shown_address(self.store)
 
     def other_store(self) -> str | None:
-        """Return STORE if a command may need `--store` for it: a database file that is not the default one."""
+        """Return STORE if a command needs `--store` for it: a database file other than the default."""
         is_default = self.store == type(self).model_fields["store"].default
         return None if is_default or not self.store.startswith("sqlite:") else self.store  # others have passwords
 
     def webhook_advice(self) -> str | None:
-        """Return advice if the service cannot reach PUBLIC_URL: it is a private address, and the service is not."""
-        host = urlsplit(
-            self.public_url or ""
-        ).hostname  # none in an address without https://, which is another fault
+        """Return advice if PUBLIC_URL is a private address and the service is not: it cannot reach that."""
+        host = urlsplit(self.public_url or "").hostname  # None without https://, which is another fault
         if host is None or not is_private(host):
             return None
         if is_private(urlsplit(self.base_url).hostname or ""):

@@ -18,21 +18,20 @@ _DEPENDS = {
 
 
 def settings_table() -> str:
-    """Return a table of all settings: name without its prefix, default, and meaning."""
+    """Return a Markdown table of all settings: name without its prefix, default, and meaning."""
     rows = [
-        (f"`{name.upper()}`", _shown_default(name, field), field.description or "")
+        (
+            f"`{name.upper()}`",
+            f"`{default}`" if (default := default_text(field)) else _DEPENDS.get(name, ""),
+            field.description or "",
+        )
         for name, field in Settings.model_fields.items()
     ]
     return table(("`RECEIVER_…`", "default", "meaning"), rows)
 
 
-def _shown_default(name: str, field: FieldInfo) -> str:
-    default = default_text(field)
-    return f"`{default}`" if default else _DEPENDS.get(name, "")
-
-
 def default_text(field: FieldInfo) -> str:
-    """Return the default of a setting as people write it: empty if there is none or if the machine decides."""
+    """Return the default of a setting as people write it; empty without one, and if it depends on the machine."""
     if field.default_factory or field.default in (None, ()):
         return ""
     if READ_SIZE in field.metadata:

@@ -1,4 +1,4 @@
-"""The kinds of values that settings have, and how each is written."""
+"""The kinds of values of settings, and how each is written."""
 
 import json
 import re
@@ -74,7 +74,7 @@ def _standard_secret(value: SecretStr) -> SecretStr:
 
 
 def is_utf8(text: str) -> bool:
-    """Tell whether text can be encoded."""
+    """Return whether a text can be encoded as UTF-8."""
     try:
         text.encode()
     except UnicodeEncodeError:  # bytes of the environment that could not be decoded
@@ -83,7 +83,7 @@ def is_utf8(text: str) -> bool:
 
 
 def _seconds(value: Any) -> Any:
-    """Accept a number of seconds beside durations and ISO 8601; numbers in strings come from the environment."""
+    """Accept a number of seconds, also as text from the environment, as well as durations and ISO 8601."""
     if isinstance(value, str) and value.startswith("P"):
         return value
     try:
@@ -127,7 +127,7 @@ Seconds = Annotated[timedelta, BeforeValidator(_seconds), Field(gt=timedelta(0),
 Age = Annotated[timedelta, BeforeValidator(parse_duration), Field(gt=timedelta(0), le=MAX_DURATION)]
 """A long duration, such as 90d; a number without a unit is refused."""
 AlertUrl = Annotated[SecretStr, AfterValidator(_alert_url)]
-"""A URL that is a secret: whoever knows the webhook URL of a chat can write there."""
+"""A secret URL: anyone who knows the webhook URL of a chat can post there."""
 StandardSecret = Annotated[SecretStr, AfterValidator(_standard_secret)]
 """A secret of Standard Webhooks."""
 READ_SIZE = BeforeValidator(_bytes)
@@ -145,7 +145,7 @@ UrlPath = Annotated[str, AfterValidator(_clean_path)]
 
 
 def as_text(value: Any) -> str | None:
-    """Return a value as it is written in the environment; None if it is absent."""
+    """Return a value as it is written in the environment; None for None."""
     match value:
         case None:
             return None

@@ -1,6 +1,6 @@
 """The tables of signals in the guide."""
 
-from receiver.core.field_texts import field_texts
+from receiver.core.guide import field_texts
 from receiver.core.text import table
 from receiver.signals import contracts
 

@@ -26,7 +26,8 @@ from receiver.core.deliveries import StoredDelivery
 from receiver.core.types import HandlerName, Trigger
 from receiver.events import Event
 from receiver.signals.traces.spans import AttemptSpans, DeliverySpans
-from receiver.stores.memory import MemoryStore
+from receiver.stores.memory.state import MemoryState
+from receiver.stores.memory.store import MemoryLog
 from receiver.web.intake import Authenticator, Intake
 from receiver.worker.attempts import Claimed
 from receiver.worker.calls.runner import Runner, TracedRunner
@@ -51,7 +52,7 @@ def provider() -> TracerProvider:
 async def deliveries(kind: str, count: int) -> float:
     """Return the seconds of CPU time for each delivery."""
     gate = Authenticator(signature_header="x", secrets=(), token_header=None, tokens=())
-    log, clock = MemoryStore(), SystemClock()
+    log, clock = MemoryLog(MemoryState()), SystemClock()
     traces = None if kind == "off" else DeliverySpans()
     intake = Intake(log, gate, clock, max_body=2**20, max_in_flight=2**30, traces=traces)
     headers = [(b"content-type", b"application/json"), (b"host", b"localhost"), (b"user-agent", b"undici")]

@@ -287,7 +287,7 @@ def test_it_notes_secrets_that_can_be_guessed(
     assert invoke("check") == 0
 
     shown = capsys.readouterr().out
-    assert "note      RECEIVER_SECRETS has 1 secret of less than 14 bytes: somebody could guess it" in shown
+    assert "note      RECEIVER_SECRETS has 1 secret of less than 14 bytes: attackers could guess it" in shown
 
 
 def test_a_long_line_is_wrapped_for_a_terminal() -> None:

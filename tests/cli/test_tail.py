@@ -22,9 +22,8 @@ from receiver.core.views import EventRow, event_rows
 from receiver.core.work import NewWork
 from receiver.errors import AmbiguousJob, StoreRefused
 from receiver.stores import open_store
-from receiver.stores.memory import MemoryStore
 from tests.cli.kept import NOON, SAVE, STORE, delivery, ended, fill
-from tests.doubles import appended, eventually, soon
+from tests.doubles import OpenStore, appended, eventually, soon
 
 pytestmark = pytest.mark.usefixtures("configured")
 
@@ -90,7 +89,7 @@ async def add(store: Store, *keys: str, **changes: Any) -> None:
 @pytest.fixture(params=["memory", "sqlite"])
 def store(request: pytest.FixtureRequest) -> Store:
     """Each kind of store, empty."""
-    return MemoryStore() if request.param == "memory" else open_store(STORE)
+    return OpenStore() if request.param == "memory" else open_store(STORE)
 
 
 async def test_it_begins_with_the_last_few_and_continues(store: Store) -> None:
@@ -144,7 +143,7 @@ async def test_filters_hold_for_the_first_and_for_all_that_follow(store: Store) 
 
 async def test_a_shortened_job_id_stands_for_the_one_job_that_has_it() -> None:
     """Several are an error. If there is none yet, the id is taken as it is."""
-    store = MemoryStore()
+    store = OpenStore()
     await add(store, "a", job_id="job-1")
     await add(store, "b", job_id="job-2")
 
@@ -160,7 +159,7 @@ async def test_a_shortened_job_id_stands_for_the_one_job_that_has_it() -> None:
 
 async def test_more_events_than_one_read_takes_are_all_shown() -> None:
     """It does not wait between the reads."""
-    store = MemoryStore()
+    store = OpenStore()
     await add(store, "first")
 
     async with tailing(store) as tail:
@@ -349,7 +348,7 @@ async def test_followed_events_are_shown_after_the_store_is_restored(configured:
 
 async def test_of_too_many_the_newest_are_followed() -> None:
     """Memory stays bounded, however long a handler is paused."""
-    store = MemoryStore()
+    store = OpenStore()
     working = Working(store)
     await add(store, *"abcd")
     await working.route()

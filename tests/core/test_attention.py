@@ -8,15 +8,14 @@ from receiver.core import work
 from receiver.core.attention import AttentionLimits, ConcernKind, concerns, read_attention
 from receiver.core.types import AttemptOutcome, HandlerName, HandlerSwitch, Trigger, WorkState
 from receiver.core.work import EXAMINED, Attempt, RecordedRun
-from receiver.stores.memory import MemoryStore
-from tests.doubles import NOON, appended, delivery
+from tests.doubles import NOON, OpenStore, appended, delivery
 
 HOUR = timedelta(hours=1)
 
 
-async def filled(errors: list[str]) -> MemoryStore:
+async def filled(errors: list[str]) -> OpenStore:
     """Return a store with a dead work item for each error."""
-    store = MemoryStore()
+    store = OpenStore()
     runs = []
     for seq, error in enumerate(errors, 1):
         await appended(store, delivery(f"w-{seq}"))
@@ -74,7 +73,7 @@ async def test_each_error_of_a_handler_is_a_concern_of_its_own() -> None:
 
 async def test_limits_decide_from_when_on() -> None:
     """A backlog and a silence that last exactly as long as allowed need nobody yet."""
-    store = MemoryStore()
+    store = OpenStore()
     await appended(store, delivery("w-1", received_at=NOON))
     limits = AttentionLimits(backlog_older_than=HOUR, no_delivery_for=2 * HOUR)
 
@@ -90,12 +89,12 @@ async def test_limits_decide_from_when_on() -> None:
 async def test_an_empty_store_needs_nobody() -> None:
     """Not even where no delivery has come for long: nobody has sent one yet."""
     limits = AttentionLimits(no_delivery_for=HOUR)
-    assert not [*concerns(await read_attention(MemoryStore(), NOON), limits, NOON)]
+    assert not [*concerns(await read_attention(OpenStore(), NOON), limits, NOON)]
 
 
 async def test_a_backlog_names_the_handlers_that_are_paused() -> None:
     """Their work is due all the time, so that workers may be well."""
-    store = MemoryStore()
+    store = OpenStore()
     await appended(store, delivery("w-1", received_at=NOON))
     await store.switch(HandlerName("save"), HandlerSwitch.PAUSED)
 

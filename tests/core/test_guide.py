@@ -4,8 +4,7 @@ import pytest
 
 from receiver.cli.command_reference import all_help
 from receiver.cli.common.exit_codes import MEANINGS
-from receiver.core.field_texts import field_texts
-from receiver.core.guide import TOPICS, TopicLink, read_topic, topic_link
+from receiver.core.guide import TOPICS, TopicLink, field_texts, read_topic, topic_link
 from receiver.core.text import anchor_of, table
 from receiver.core.work_states import MOVES
 from receiver.events import EVENT_CLASSES

@@ -11,8 +11,7 @@ from receiver.app import Receiver
 from receiver.core.deliveries import DeliveryFilter
 from receiver.core.signing import sign
 from receiver.settings import Settings
-from receiver.stores.memory import MemoryStore
-from tests.doubles import SECRET, Answer, ask, body_of
+from tests.doubles import SECRET, Answer, OpenStore, ask, body_of
 
 Raw = tuple[bytes, bytes]
 
@@ -107,9 +106,9 @@ def requests(draw: st.DrawFn) -> Request:
     )
 
 
-async def answer(configured: str, made: Sequence[Request]) -> tuple[MemoryStore, list[Answer]]:
+async def answer(configured: str, made: Sequence[Request]) -> tuple[OpenStore, list[Answer]]:
     """Put all requests to one receiver at the same time."""
-    store = MemoryStore()
+    store = OpenStore()
     app = Receiver(
         Settings(max_body=MOST, max_in_flight=100 * MOST, **CONFIGURED[configured]),  # type: ignore[arg-type]
         store=store,
@@ -141,9 +140,7 @@ def test_any_request_is_answered_and_only_authentic_ones_are_kept(configured: st
     check()
 
 
-async def check_kept(
-    store: MemoryStore, configured: str, made: Sequence[Request], answers: Sequence[Answer]
-) -> None:
+async def check_kept(store: OpenStore, configured: str, made: Sequence[Request], answers: Sequence[Answer]) -> None:
     """Compare what is in the store with what was asked and answered."""
     details = [await store.detail(one.key) async for one in store.deliveries(DeliveryFilter())]
     stored = [detail.body for detail in details]

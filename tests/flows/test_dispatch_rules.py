@@ -29,11 +29,11 @@ from receiver.core.deliveries import Delivery
 from receiver.core.ports.queue import WorkQueue
 from receiver.core.ports.store import Store
 from receiver.core.types import HandlerName, HandlerSwitch
-from receiver.stores.memory import MemoryStore
 from receiver.stores.postgres.connection import PostgresConnection
 from receiver.stores.postgres.queue import PostgresQueue, RoutingTurn
 from receiver.stores.postgres.store import PostgresStore
 from receiver.stores.sqlite.store import SqliteStore
+from tests.doubles import OpenStore
 from tests.flows.rules_end import drive_to_the_end
 from tests.flows.rules_items import Policy
 from tests.flows.rules_world import LEASE, MUCH, Ending, Following, Worker, World
@@ -452,7 +452,7 @@ class InMemory(Dispatch):
 
     def store(self) -> Store:
         """Return a new store."""
-        return MemoryStore()
+        return OpenStore()
 
 
 class InSqlite(Dispatch):

@@ -18,9 +18,8 @@ from receiver.routing import Router
 from receiver.routing.context import Context
 from receiver.running import run_worker
 from receiver.settings import Settings
-from receiver.stores.memory import MemoryStore
 from receiver.worker.upkeep.supervisor import new_worker_id
-from tests.doubles import LONG, appended, body_of, delivery, eventually, soon, turns
+from tests.doubles import LONG, OpenStore, appended, body_of, delivery, eventually, soon, turns
 from tests.process import computing
 
 pytestmark = pytest.mark.usefixtures("bare_environment")
@@ -34,7 +33,7 @@ class LendingBench:
     """A store, a router and what its handlers tell."""
 
     def __init__(self) -> None:
-        self.store = MemoryStore()
+        self.store = OpenStore()
         self.router = Router()
         self.seen: list[object] = []
 

@@ -14,8 +14,7 @@ from receiver.errors import RateLimited
 from receiver.events import Event
 from receiver.running import run_worker
 from receiver.settings import load_settings
-from receiver.stores.memory import MemoryStore
-from tests.doubles import NOON, appended, delivery, eventually, pass_time, soon
+from tests.doubles import NOON, OpenStore, appended, delivery, eventually, pass_time, soon
 from tests.service.client.calling import KEY
 from tests.service.client.stub import Connection, serving
 
@@ -46,7 +45,7 @@ async def test_a_rate_limit_says_when_the_work_runs_again(handler: Any, gives_up
     """Not before, though the schedule's first pause is a second; a handler can give up on it instead."""
     router = Router()
     router.add(handler, "*", name="ask", give_up_on=RateLimited if gives_up else ())
-    store, clock, stop = MemoryStore(), VirtualClock(NOON), asyncio.Event()
+    store, clock, stop = OpenStore(), VirtualClock(NOON), asyncio.Event()
     await appended(store, delivery())
 
     async def work() -> WorkSummary:

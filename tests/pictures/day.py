@@ -10,9 +10,8 @@ from receiver.core.deliveries import Delivery
 from receiver.core.envelope import read_envelope
 from receiver.core.types import AttemptOutcome, HandlerName, Trigger, WorkerId, WorkState
 from receiver.core.work import Attempt, NewWork
-from receiver.stores.memory import MemoryStore
 from receiver.testing import job_story
-from tests.doubles import appended
+from tests.doubles import OpenStore, appended
 
 NOW = datetime(2026, 8, 4, 14, 37, 20, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -73,9 +72,9 @@ def end_of(work_id: int, worker: WorkerId, handler: HandlerName, begun: datetime
     return Settlement(work_id, handler, worker, done, WorkState.DONE, begun + took)
 
 
-async def lived() -> tuple[MemoryStore, VirtualClock]:
+async def lived() -> tuple[OpenStore, VirtualClock]:
     """Return a store that has lived for a day, and the clock that shows the end of it."""
-    rng, store = random.Random(4), MemoryStore()
+    rng, store = random.Random(4), OpenStore()
     async with store.log() as log, store.queue() as queue:
         for at, one in enumerate(arrivals(rng)):
             now, worker = one.received_at, WORKERS[at % 2]

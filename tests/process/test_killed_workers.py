@@ -31,7 +31,7 @@ def alone(job):
 
 @router.on("*", ordered=True, on_dead="hold", attempts=1)
 async def in_order(event: Event, ctx: Context) -> None:
-    with alone(ctx.job), open(f"order-{{ctx.job}}", "a") as order:
+    with alone(ctx.job_id), open(f"order-{{ctx.job_id}}", "a") as order:
         record_run(ctx)
         while blocked():
             await asyncio.sleep(0.01)

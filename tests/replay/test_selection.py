@@ -18,8 +18,7 @@ from receiver.replay.expressions import compile_expression
 from receiver.replay.requeue import new_work, with_new_id
 from receiver.replay.selection import Chosen, Selection
 from receiver.routing import Router
-from receiver.stores.memory import MemoryStore
-from tests.doubles import NOON, appended, body_of, delivery
+from tests.doubles import NOON, OpenStore, appended, body_of, delivery
 
 ONE, TWO = HandlerName("one"), HandlerName("two")
 
@@ -38,27 +37,27 @@ def router() -> Router:
 
 
 @pytest.fixture
-async def store() -> MemoryStore:
+async def store() -> OpenStore:
     """Deliveries of two jobs in turn, one without a job, and one that is not JSON."""
-    store = MemoryStore()
+    store = OpenStore()
     for key, job in (("a", "j2"), ("b", "j1"), ("c", "j2"), ("d", None)):
         await appended(store, delivery(key, job_id=job))
     await appended(store, delivery("e", job_id="j1", body=b"\xff"))
     return store
 
 
-async def chosen(store: MemoryStore, **choice: Any) -> list[Chosen]:
+async def chosen(store: OpenStore, **choice: Any) -> list[Chosen]:
     """Return the chosen deliveries."""
     choice.setdefault("wanted", DeliveryFilter())
     return [one async for one in Selection(**choice).of(store)]
 
 
-async def keys(store: MemoryStore, **choice: Any) -> str:
+async def keys(store: OpenStore, **choice: Any) -> str:
     """Return the keys of the deliveries that match."""
     return "".join(one.stored.delivery.key for one in await chosen(store, **choice) if one.fits)
 
 
-async def test_deliveries_are_replayed_in_order(store: MemoryStore) -> None:
+async def test_deliveries_are_replayed_in_order(store: OpenStore) -> None:
     """The order is by arrival or job by job, and may start after a given place."""
     assert await keys(store) == "abcde"
     assert await keys(store, by_job=True) == "beacd"
@@ -67,7 +66,7 @@ async def test_deliveries_are_replayed_in_order(store: MemoryStore) -> None:
     assert await keys(store, wanted=DeliveryFilter(job_id="j1")) == "be"
 
 
-async def test_an_expression_is_tested_for_each_delivery(store: MemoryStore) -> None:
+async def test_an_expression_is_tested_for_each_delivery(store: OpenStore) -> None:
     """Deliveries that do not match are given too, to show the progress. A body that is not JSON does not match."""
     found = await chosen(store, where=compile_expression("id == 'j2'"))
 
@@ -81,7 +80,7 @@ async def test_an_expression_is_tested_for_each_delivery(store: MemoryStore) -> 
     assert await keys(store, where=compile_expression("not (id == 'j2')")) == "bd"
 
 
-async def test_failed_deliveries_are_replayed_for_the_failed_handlers(store: MemoryStore, router: Router) -> None:
+async def test_failed_deliveries_are_replayed_for_the_failed_handlers(store: OpenStore, router: Router) -> None:
     """Only selected handlers count. Without `failed` all of them run."""
     attempt = Attempt(1, Trigger.DELIVERY, NOON, NOON, AttemptOutcome.FAILED, "no")
     failures = [RecordedRun(seq, name, attempt, WorkState.DEAD) for seq, name in ((2, ONE), (3, ONE), (3, TWO))]

@@ -16,8 +16,7 @@ from receiver.core.work import Attempt, RecordedRun, WorkFilter
 from receiver.errors import StoreError
 from receiver.signals.alerts.posting import AlertPoster
 from receiver.signals.alerts.watching import EVERY, AlertWatch
-from receiver.stores.memory import MemoryStore
-from tests.doubles import NOON, appended, delivery
+from tests.doubles import NOON, OpenStore, appended, delivery
 
 SECOND, MINUTE, HOUR, DAY = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 URL = "https://chat.example.com/services/T0/secret-part"
@@ -42,7 +41,7 @@ class Chat:
         return [json.loads(one.content)["text"] for one in posts]
 
 
-class FullStore(MemoryStore):
+class FullStore(OpenStore):
     """A store that can be read; what is written fails while its disk is full."""
 
     full = True
@@ -57,7 +56,7 @@ class World:
     """A store, a clock, a chat, and processes that watch."""
 
     def __init__(self) -> None:
-        self.store, self.clock, self.chat = MemoryStore(), VirtualClock(NOON), Chat()
+        self.store, self.clock, self.chat = OpenStore(), VirtualClock(NOON), Chat()
         self.stored = 0
         self.reads = 0
         self.watches = [self.watch()]

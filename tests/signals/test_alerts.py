@@ -9,11 +9,11 @@ import httpx
 import pytest
 from standardwebhooks import Webhook
 
-from receiver.alerting import alert_kinds, alerting, open_poster
 from receiver.core.attention import AttentionLimits, Concern, ConcernKind
 from receiver.core.clock import SystemClock, VirtualClock, running_beside
 from receiver.errors import AlertNotSent, ConfigurationError, StoreError
 from receiver.settings import Settings
+from receiver.settings.alerting import alert_kinds, alerting, open_poster
 from receiver.signals import contracts as signals
 from receiver.signals.alerts.posting import AlertPoster, firing, message_of, trial
 from receiver.signals.alerts.refusals import RefusalCount

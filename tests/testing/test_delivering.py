@@ -192,7 +192,7 @@ def test_the_context_has_the_given_values(router: Router) -> None:
     ]
     assert (told[1].now, told[1].delivery.received_at) == (NOON, NOON)
     assert told[1].delivery.headers == (("x-shop", "1"), ("authorization", "***"))
-    assert told[1].job == sample("crawl.page").event.job_id
+    assert told[1].job_id == sample("crawl.page").event.job_id
 
 
 def test_resources_are_given_by_type_and_never_made(router: Router) -> None:

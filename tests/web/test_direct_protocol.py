@@ -15,14 +15,13 @@ from receiver.core.clock import VirtualClock
 from receiver.core.ports.log import DeliveryLog
 from receiver.core.signing import sign
 from receiver.errors import StoreError
-from receiver.stores.memory import MemoryStore
 from receiver.web.health import Liveness
 from receiver.web.intake import Authenticator, Intake
 from receiver.web.paths import EndpointPaths
 from receiver.web.protocol import MAX_HEADERS, MAX_UNFRAMED_BYTES, DirectProtocol
 from receiver.web.reception import Reception, WebhookEndpoint
 from receiver.web.server import NeverFails
-from tests.doubles import LONG, NOON, SECRET, SlowLog, body_of, eventually, turns
+from tests.doubles import LONG, NOON, SECRET, OpenStore, SlowLog, body_of, eventually, turns
 from tests.web.transports import Notes
 
 BODY = body_of(webhookId="w-1")
@@ -162,7 +161,7 @@ SHAPES: dict[str, Sequence[bytes]] = {
 
 async def exchanged(direct: bool, pieces: Sequence[bytes]) -> tuple[object, ...]:
     """Return all that a client and an operator see of these pieces; check that no bytes stay admitted."""
-    store = MemoryStore()
+    store = OpenStore()
     line = Line(store, direct=direct)
     await line.feed(*pieces)
     seen = (
@@ -184,7 +183,7 @@ async def test_a_request_has_the_same_end_with_and_without_asgi(pieces: Sequence
 
 async def test_the_usual_requests_pass_asgi_by() -> None:
     """Otherwise the comparison above would compare ASGI with itself. Others between them do not."""
-    line = Line(MemoryStore())
+    line = Line(OpenStore())
     counts = []
     for request in (POST, HEALTH, other(2), head(BODY, *OFFER) + BODY):
         await line.feed(request)
@@ -199,7 +198,7 @@ async def test_the_usual_requests_pass_asgi_by() -> None:
 @pytest.mark.parametrize("direct", [True, False])
 async def test_an_idle_connection_keeps_nothing_of_its_last_request(direct: bool) -> None:
     """Anybody may open many connections and leave them idle."""
-    line = Line(MemoryStore(), direct=direct)
+    line = Line(OpenStore(), direct=direct)
     await line.feed(POST, UNSIGNED + b"abc", HEALTH)
 
     assert line.statuses == [200, 401, 200]
@@ -212,7 +211,7 @@ async def test_an_idle_connection_keeps_nothing_of_its_last_request(direct: bool
 @pytest.mark.parametrize("refused", [UNSIGNED, UNSIGNED.replace(b"/webhooks", b"/nothing")])
 async def test_a_connection_is_idle_after_a_request_that_was_answered_before_its_end(refused: bytes) -> None:
     """Otherwise nothing would ever close it."""
-    line = Line(MemoryStore())
+    line = Line(OpenStore())
     await line.feed(refused)
     (status,) = line.statuses
     assert len(line.protocol.idle) == 0
@@ -239,7 +238,7 @@ async def test_a_head_that_is_too_large_is_answered_wherever_it_is_cut(
     pieces: Sequence[bytes], statuses: Sequence[int]
 ) -> None:
     """What arrives with it is not counted."""
-    line = Line(MemoryStore())
+    line = Line(OpenStore())
     await line.feed(*pieces)
 
     assert line.statuses == statuses
@@ -288,7 +287,7 @@ async def test_a_complete_request_is_never_answered_408() -> None:
 
 async def test_a_half_request_with_an_offer_is_not_idle_after_a_complete_one() -> None:
     """Idle connections have another time limit, and are closed for new ones."""
-    line = Line(MemoryStore())
+    line = Line(OpenStore())
     await line.feed(POST, head(body_of(webhookId="w-2"), *OFFER))
 
     assert not line.protocol.is_between_requests
@@ -300,7 +299,7 @@ async def test_a_half_request_with_an_offer_is_not_idle_after_a_complete_one() -
 @pytest.mark.parametrize("direct", [True, False])
 async def test_a_half_request_in_the_last_piece_of_another_is_not_idle(direct: bool) -> None:
     """It has the time of a slow request."""
-    line = Line(MemoryStore(), direct=direct)
+    line = Line(OpenStore(), direct=direct)
     await line.feed(POST + other(2)[:30])
 
     assert line.statuses == [200]
@@ -328,7 +327,7 @@ async def test_a_connection_is_not_idle_while_its_second_request_waits_for_the_s
 @pytest.mark.parametrize("direct", [True, False])
 async def test_a_client_has_no_more_time_to_read_the_answer_to_what_is_no_request(direct: bool) -> None:
     """It may keep the connection open without reading."""
-    line = Line(MemoryStore(), direct=direct)
+    line = Line(OpenStore(), direct=direct)
     await line.feed(POST, b"\x16\x03\x01")
     assert line.statuses == [200, 400]
     assert line.protocol._timer is not None
@@ -339,7 +338,7 @@ async def test_a_client_has_no_more_time_to_read_the_answer_to_what_is_no_reques
 @pytest.mark.parametrize("direct", [True, False])
 async def test_a_closed_connection_ends_though_its_client_does_not_read(direct: bool, unread: int) -> None:
     """An event loop closes a connection when all is sent, and waits for that as long as it takes."""
-    line = Line(MemoryStore(), direct=direct)
+    line = Line(OpenStore(), direct=direct)
     line.transport.unread, line.protocol.read_seconds = unread, -1.0
     await line.feed(head(BODY, b"Connection: close") + BODY)
     assert (line.statuses, line.transport.closed) == ([200], True)
@@ -350,7 +349,7 @@ async def test_a_closed_connection_ends_though_its_client_does_not_read(direct: 
 
 async def test_a_webhook_stops_the_time_of_an_idle_connection_that_asgi_has_begun() -> None:
     """uvicorn has a timer for each of its idle connections."""
-    line = Line(MemoryStore())
+    line = Line(OpenStore())
     await line.feed(HEALTH)
     assert line.protocol.timeout_keep_alive_task is not None
     await line.feed(POST[:-1])
@@ -360,7 +359,7 @@ async def test_a_webhook_stops_the_time_of_an_idle_connection_that_asgi_has_begu
 
 async def test_answers_that_nobody_reads_do_not_fill_the_memory() -> None:
     """A client that sends and never reads has the time of a slow request; until then nothing is answered."""
-    line = Line(MemoryStore())
+    line = Line(OpenStore())
     line.protocol.pause_writing()
     timer = line.protocol._timer
     await line.feed(*[UNSIGNED + b"abc"] * 10)
@@ -375,7 +374,7 @@ async def test_answers_that_nobody_reads_do_not_fill_the_memory() -> None:
 
 async def test_a_client_that_reads_again_has_no_more_time_for_half_a_request() -> None:
     """Its timer runs on."""
-    line = Line(MemoryStore())
+    line = Line(OpenStore())
     await line.feed(POST[:30])
     line.protocol.pause_writing()
     line.protocol.resume_writing()
@@ -387,7 +386,7 @@ async def test_a_client_that_reads_again_has_no_more_time_for_half_a_request() -
 async def test_a_fault_of_ours_is_answered_503(monkeypatch: pytest.MonkeyPatch) -> None:
     """uvicorn answers 400 to all that a callback of the parser raises, and the sender would give the event up."""
     monkeypatch.setattr(WebhookEndpoint, "begin", lambda *_, **__: 1 / 0)
-    line = Line(MemoryStore())
+    line = Line(OpenStore())
     await line.feed(POST)
 
     assert line.statuses == [503]
@@ -400,7 +399,7 @@ async def test_a_request_leaves_nothing_for_the_garbage_collector() -> None:
     gc.collect()
     gc.disable()
     try:
-        line = Line(MemoryStore())
+        line = Line(OpenStore())
         await line.feed(*(other(number) for number in range(20)))
         await line.feed(*[UNSIGNED + b"abc"] * 20)
         receptions = [one for one in gc.get_objects() if isinstance(one, Reception)]

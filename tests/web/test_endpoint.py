@@ -16,7 +16,6 @@ from receiver.core.types import DeliveryKey
 from receiver.errors import StoreError
 from receiver.runtime.log_lines import MAX_LINES
 from receiver.signals import DeliveryRefused, delivery_accepted, delivery_duplicated, delivery_refused
-from receiver.stores.memory import MemoryStore
 from receiver.web.reception import Stopwatch, WebhookEndpoint
 from tests.doubles import (
     LONG,
@@ -24,6 +23,7 @@ from tests.doubles import (
     SECRET,
     Answer,
     BrokenLog,
+    OpenStore,
     SlowLog,
     ask,
     body_of,
@@ -60,7 +60,7 @@ def endpoint(
 
 async def test_a_signed_delivery_is_accepted_and_its_repetition_is_a_duplicate() -> None:
     """The id in the answer is the key of the delivery."""
-    app = endpoint(MemoryStore())
+    app = endpoint(OpenStore())
 
     answers = [await ask(app, headers=headers(), chunks=[BODY]) for _ in range(2)]
 
@@ -72,7 +72,7 @@ async def test_a_signed_delivery_is_accepted_and_its_repetition_is_a_duplicate()
 
 async def test_a_conflict_is_answered_as_a_duplicate() -> None:
     """The sender cannot resolve a conflict."""
-    app = endpoint(MemoryStore())
+    app = endpoint(OpenStore())
     await ask(app, headers=headers(), chunks=[BODY])
     other = body_of(webhookId="w-1", more=1)
 
@@ -86,7 +86,7 @@ async def test_a_conflict_is_answered_as_a_duplicate() -> None:
 )
 async def test_the_pieces_of_a_body_are_joined(pieces: Sequence[bytes]) -> None:
     """A proxy may cut a body at any place."""
-    store = MemoryStore()
+    store = OpenStore()
     answer = await ask(endpoint(store), headers=headers(), chunks=pieces)
 
     assert answer.status == 200
@@ -97,7 +97,7 @@ async def test_the_pieces_of_a_body_are_joined(pieces: Sequence[bytes]) -> None:
 async def test_small_pieces_take_little_more_memory_than_the_body(length: int) -> None:
     """Anybody may send chunks of two bytes: each alone would take twenty times as much."""
     body = body_of(webhookId="w-1", data=[str(number) for number in range(20_000)])
-    store, answered = MemoryStore(), asyncio.Event()
+    store, answered = OpenStore(), asyncio.Event()
     app = endpoint(store, max_body=len(body), max_in_flight=len(body))
     tracemalloc.start()
     try:
@@ -180,14 +180,14 @@ async def test_an_incomplete_body_is_answered_408() -> None:
     """The body has not arrived at all, or its last byte is missing."""
     for pieces in ([], [BODY[:10]]):
         answer = await soon(
-            ask(endpoint(MemoryStore(), read_timeout=SOON), headers=headers(), chunks=pieces, ends="never")
+            ask(endpoint(OpenStore(), read_timeout=SOON), headers=headers(), chunks=pieces, ends="never")
         )
         check_error(answer, 408, "timeout")
 
 
 async def test_a_disconnected_sender_gets_no_answer() -> None:
     """Nothing is stored, and the bytes of the request are free again."""
-    store = MemoryStore()
+    store = OpenStore()
     app = endpoint(store, max_in_flight=6_000)
     for _ in range(20):
         answer = await ask(app, headers=headers(), chunks=[BODY[:50]], ends="disconnect")
@@ -199,11 +199,11 @@ async def test_a_disconnected_sender_gets_no_answer() -> None:
 
 async def test_slow_bodies_release_their_bytes() -> None:
     """A thousand slow bodies do not use up the budget."""
-    app = endpoint(MemoryStore(), read_timeout=SOON, max_in_flight=6_000)
+    app = endpoint(OpenStore(), read_timeout=SOON, max_in_flight=6_000)
     for _ in range(20):
         assert (await soon(ask(app, headers=headers(), chunks=[BODY[:50]], ends="never"))).status == 408
 
-    answer = await ask(endpoint(MemoryStore(), max_in_flight=6_000), headers=headers(), chunks=[BODY])
+    answer = await ask(endpoint(OpenStore(), max_in_flight=6_000), headers=headers(), chunks=[BODY])
     assert answer.status == 200
 
 
@@ -221,7 +221,7 @@ async def test_an_error_that_a_retry_cannot_repair_is_answered_4xx(
     sent: list[tuple[bytes, bytes]], status: int, code: str
 ) -> None:
     """Nothing is stored."""
-    store = MemoryStore()
+    store = OpenStore()
 
     check_error(await ask(endpoint(store), headers=sent, chunks=[BODY]), status, code)
     assert await store.count_unfinished() == 0
@@ -230,7 +230,7 @@ async def test_an_error_that_a_retry_cannot_repair_is_answered_4xx(
 
 async def test_a_refusal_by_headers_does_not_wait_for_the_body() -> None:
     """The endpoint does not read the body of an unknown sender."""
-    answer = await soon(ask(endpoint(MemoryStore()), headers=[], chunks=[], ends="never"))
+    answer = await soon(ask(endpoint(OpenStore()), headers=[], chunks=[], ends="never"))
 
     check_error(answer, 401, "unauthenticated")
 
@@ -239,20 +239,20 @@ async def test_a_chunked_body_is_limited_too() -> None:
     """A chunked body does not announce its length."""
     pieces = [b" " * 100] * 11
 
-    check_error(await ask(endpoint(MemoryStore()), headers=headers(), chunks=pieces), 413, "too_large")
+    check_error(await ask(endpoint(OpenStore()), headers=headers(), chunks=pieces), 413, "too_large")
 
 
 @pytest.mark.parametrize("length", [b"", b"-1", b"abc", b"1.5", b"9" * 30, b"\xb2", b"0", b"17"])
 async def test_a_strange_announced_length_is_ignored(length: bytes) -> None:
     """Only the bytes that arrive count."""
-    answer = await ask(endpoint(MemoryStore()), headers=headers(content_length=length), chunks=[BODY])
+    answer = await ask(endpoint(OpenStore()), headers=headers(content_length=length), chunks=[BODY])
 
     assert answer.status == 200
 
 
 async def test_a_malformed_body_is_answered_400_and_kept() -> None:
     """P7: the body is kept in quarantine."""
-    store = MemoryStore()
+    store = OpenStore()
 
     check_error(await ask(endpoint(store), headers=headers(b"[]"), chunks=[b"[]"]), 400, "malformed")
     assert [kept.body for kept in store.state.quarantined.values()] == [b"[]"]
@@ -262,7 +262,7 @@ async def test_too_many_bytes_in_flight_are_answered_503() -> None:
     """P9: the process answers and does not run out of memory."""
     body = body_of(x="y" * 800)
 
-    answer = await ask(endpoint(MemoryStore(), max_in_flight=500), headers=headers(body), chunks=[body])
+    answer = await ask(endpoint(OpenStore(), max_in_flight=500), headers=headers(body), chunks=[body])
 
     check_error(answer, 503, "unavailable")
 
@@ -316,7 +316,7 @@ async def test_an_exception_of_receive_is_answered_503() -> None:
         sent.append(message)
 
     scope = {"type": "http", "method": "POST", "headers": headers()}
-    await endpoint(MemoryStore())(scope, receive, send)
+    await endpoint(OpenStore())(scope, receive, send)
 
     check_error(Answer(sent), 503, "unavailable")
 
@@ -324,7 +324,7 @@ async def test_an_exception_of_receive_is_answered_503() -> None:
 @pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE", "OPTIONS", "PATCH", "get", ""])
 async def test_only_post_is_allowed(method: str) -> None:
     """Other methods are answered 405."""
-    answer = await ask(endpoint(MemoryStore()), method, headers=headers(), chunks=[BODY])
+    answer = await ask(endpoint(OpenStore()), method, headers=headers(), chunks=[BODY])
 
     check_error(answer, 405, "method_not_allowed")
     assert answer.headers[b"allow"] == b"POST"
@@ -332,7 +332,7 @@ async def test_only_post_is_allowed(method: str) -> None:
 
 async def test_a_flood_of_refusals_does_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
     """Anybody can send it. One line sums up what is above the rate."""
-    taken_in = intake(MemoryStore())
+    taken_in = intake(OpenStore())
     app = WebhookEndpoint(taken_in, read_timeout=LATE, ack_deadline=LATE)
     for _ in range(MAX_LINES):
         taken_in.refusal_rate.allows("unauthenticated")
@@ -364,7 +364,7 @@ async def test_a_store_that_fails_does_not_fill_the_log(caplog: pytest.LogCaptur
 async def test_refusals_are_logged_without_signature_and_body(caplog: pytest.LogCaptureFixture) -> None:
     """P10: the log line has only the reason."""
     caplog.set_level(logging.DEBUG)
-    app = endpoint(MemoryStore())
+    app = endpoint(OpenStore())
     for sent, body in ((headers(b"other"), b"hidden-body"), (headers(b"[1]"), b"[1]"), ([], b"")):
         await ask(app, headers=sent, chunks=[body])
 
@@ -379,7 +379,7 @@ async def test_refusals_are_logged_without_signature_and_body(caplog: pytest.Log
 
 async def test_a_refused_request_is_logged_with_its_sender(caplog: pytest.LogCaptureFixture) -> None:
     """Address, path and user agent, each cut to 200 characters: they come from outside."""
-    app = endpoint(MemoryStore())
+    app = endpoint(OpenStore())
     sent = [(b"user-agent", b"curl\x1b[2J/8" + b"x" * 10_000), *headers(b"other")]
     await ask(app, headers=sent, chunks=[BODY])
 
@@ -399,10 +399,10 @@ async def test_a_refused_request_is_logged_with_its_sender(caplog: pytest.LogCap
 @pytest.mark.parametrize(
     ("log", "sent", "status", "reason"),
     [
-        (MemoryStore(), {"headers": [], "chunks": [BODY]}, 401, "unauthenticated"),
-        (MemoryStore(), {"headers": headers(b"x"), "chunks": [b"x"]}, 400, "malformed"),
-        (MemoryStore(), {"headers": headers(), "chunks": [BODY], "ends": "never"}, 408, "timeout"),
-        (MemoryStore(), {"headers": headers(), "chunks": [b"x" * 1_001]}, 413, "too_large"),
+        (OpenStore(), {"headers": [], "chunks": [BODY]}, 401, "unauthenticated"),
+        (OpenStore(), {"headers": headers(b"x"), "chunks": [b"x"]}, 400, "malformed"),
+        (OpenStore(), {"headers": headers(), "chunks": [BODY], "ends": "never"}, 408, "timeout"),
+        (OpenStore(), {"headers": headers(), "chunks": [b"x" * 1_001]}, 413, "too_large"),
         (BrokenLog(StoreError("full")), {"headers": headers(), "chunks": [BODY]}, 503, "store_error"),
         (BrokenLog(ValueError("ours")), {"headers": headers(), "chunks": [BODY]}, 503, "fault"),
         (BrokenLog(MemoryError()), {"headers": headers(), "chunks": [BODY]}, 503, "overloaded"),
@@ -428,7 +428,7 @@ async def test_subscribers_are_notified_of_every_refusal(
 async def test_subscribers_are_notified_of_an_overload() -> None:
     """Its reason differs from the reason for a failed store."""
     with watching(delivery_refused) as records:
-        await ask(endpoint(MemoryStore(), max_in_flight=10), headers=headers(), chunks=[BODY])
+        await ask(endpoint(OpenStore(), max_in_flight=10), headers=headers(), chunks=[BODY])
 
     assert [(record.status, record.reason) for record in records] == [(503, "overloaded")]
 
@@ -449,7 +449,7 @@ async def test_subscribers_are_notified_of_a_late_commit() -> None:
 async def test_a_request_without_an_answer_is_not_reported_as_a_refusal() -> None:
     """The sender has disconnected."""
     with watching(delivery_refused) as records:
-        await ask(endpoint(MemoryStore()), headers=headers(), chunks=[BODY[:3]], ends="disconnect")
+        await ask(endpoint(OpenStore()), headers=headers(), chunks=[BODY[:3]], ends="disconnect")
 
     assert records == []
 
@@ -467,7 +467,7 @@ async def test_a_stopwatch_runs_from_the_headers_to_the_answer() -> None:
             told.append(message["type"])
             await send(message)
 
-        await endpoint(MemoryStore(), stopwatch=stopwatch)(scope, receive, telling)
+        await endpoint(OpenStore(), stopwatch=stopwatch)(scope, receive, telling)
 
     await ask(receive_and_tell, headers=headers(), chunks=[BODY])
     await ask(receive_and_tell, headers=[], chunks=[BODY])

@@ -11,10 +11,9 @@ from receiver.core.batches import Then
 from receiver.core.deliveries import Delivery, Quarantined, Receipt
 from receiver.core.signing import sign
 from receiver.errors import Malformed, StoreError
-from receiver.stores.memory import MemoryStore
 from receiver.web.health import Liveness, Readiness
 from receiver.web.intake import Intake
-from tests.doubles import LONG, SECRET, BrokenLog, SlowLog, accepted, ask, soon, turns
+from tests.doubles import LONG, SECRET, BrokenLog, OpenStore, SlowLog, accepted, ask, soon, turns
 from tests.web.parts import check_error, intake
 
 SOON = timedelta(milliseconds=1)
@@ -31,19 +30,19 @@ async def test_the_liveness_check_answers_200() -> None:
 
 async def test_the_readiness_check_tests_a_write() -> None:
     """The answer is 503 if the write fails, for any reason."""
-    answer = await ask(Readiness(intake(MemoryStore()), deadline=LATE), "GET")
+    answer = await ask(Readiness(intake(OpenStore()), deadline=LATE), "GET")
     assert (answer.status, answer.content) == (200, {"status": "ready"})
 
     for error in (StoreError("the disk is full"), RuntimeError("bug")):
         for at_once in (True, False):
             answer = await ask(Readiness(intake(BrokenLog(error, at_once=at_once)), deadline=LATE), "GET")
             check_error(answer, 503, "unavailable")
-    check_error(await ask(Readiness(intake(MemoryStore()), deadline=LATE), "POST"), 405, "method_not_allowed")
+    check_error(await ask(Readiness(intake(OpenStore()), deadline=LATE), "POST"), 405, "method_not_allowed")
 
 
 async def test_the_readiness_check_can_include_the_worker() -> None:
     """The answer is 200 while the worker is alive. It is 503 between two workers, and in a process without one."""
-    taking = intake(MemoryStore())
+    taking = intake(OpenStore())
     for lives, status in ((lambda: True, 200), (lambda: False, 503), (None, 503)):
         app = Readiness(taking, deadline=LATE, worker_lives=lives)
 
@@ -62,7 +61,7 @@ async def test_a_store_that_hangs_is_reported_as_not_ready() -> None:
     log.release()
     await turns()
 
-    patient = Readiness(intake(MemoryStore()), deadline=LATE)
+    patient = Readiness(intake(OpenStore()), deadline=LATE)
     assert (await ask(patient, "GET")).status == 200
 
 
@@ -97,7 +96,7 @@ class FullLog:
     """A DeliveryLog that keeps bodies in memory, on a disk with room for so many bytes at one time."""
 
     def __init__(self, room: int) -> None:
-        self._store = MemoryStore()
+        self._store = OpenStore()
         self._full = BrokenLog(StoreError("the disk is full"))
         self.room = room
 

@@ -26,13 +26,13 @@ from receiver.signals import (
     delivery_refused,
     flush,
 )
-from receiver.stores.memory import MemoryStore
 from receiver.web.intake import Authenticator, Intake
 from tests.doubles import (
     LONG,
     NOON,
     SECRET,
     BrokenLog,
+    OpenStore,
     SlowLog,
     accepted,
     body_of,
@@ -189,7 +189,7 @@ def test_stored_headers_contain_no_credentials() -> None:
 
 async def test_an_authentic_body_is_stored_with_its_exact_bytes() -> None:
     """The time is the present, and headers are masked."""
-    store = MemoryStore()
+    store = OpenStore()
     taker = intake(store)
     headers = [*signed(), (b"x-a", b"\xff")]
 
@@ -204,7 +204,7 @@ async def test_an_authentic_body_is_stored_with_its_exact_bytes() -> None:
 
 async def test_a_body_that_is_not_authentic_is_not_kept() -> None:
     """It is not a delivery and not in quarantine, and its bytes are released."""
-    store = MemoryStore()
+    store = OpenStore()
     taker = intake(store, max_in_flight=10_000)
     headers = signed(b"other")
 
@@ -295,7 +295,7 @@ class HeldGate(Authenticator):
 
 async def test_other_deliveries_do_not_wait_for_a_long_body() -> None:
     """A thread examines the long body, so the event loop can answer other requests."""
-    gate, store = HeldGate(), MemoryStore()
+    gate, store = HeldGate(), OpenStore()
     taker = intake(store, gate, max_body=10**6, max_in_flight=10**6)
     long_headers, short_headers = signed(LONG_BODY), signed()
     long_one = accepted(taker, long_headers, LONG_BODY)
@@ -324,7 +324,7 @@ async def test_a_long_body_has_the_same_result_as_a_short_one(
     body: bytes, secret: str, error: type[Exception] | None
 ) -> None:
     """Its bytes are released in each case."""
-    store = MemoryStore()
+    store = OpenStore()
     taker = intake(store, max_body=10**6, max_in_flight=10**6)
     headers = signed(body, secret)
     admission = taker.admit(dict(headers), None)
@@ -344,7 +344,7 @@ async def test_a_long_body_has_the_same_result_as_a_short_one(
 
 async def test_a_long_body_that_no_thread_takes_releases_its_bytes() -> None:
     """The endpoint was closed meanwhile, or the system starts no more threads."""
-    taker = intake(MemoryStore(), max_body=10**6, max_in_flight=10**6)
+    taker = intake(OpenStore(), max_body=10**6, max_in_flight=10**6)
     taker.close()
     headers = signed(LONG_BODY)
     admission = taker.admit(dict(headers), None)
@@ -358,7 +358,7 @@ async def test_a_long_body_that_no_thread_takes_releases_its_bytes() -> None:
 async def test_a_long_body_that_waits_when_the_endpoint_closes_is_given_up() -> None:
     """Its sender is told so, and its bytes are released."""
     gate = HeldGate()
-    taker = intake(MemoryStore(), gate, max_body=10**6, max_in_flight=10**6)
+    taker = intake(OpenStore(), gate, max_body=10**6, max_in_flight=10**6)
     headers = signed(LONG_BODY)
     first, waiting = accepted(taker, headers, LONG_BODY), accepted(taker, headers, LONG_BODY)
     assert await asyncio.to_thread(gate.begun.wait, LONG)
@@ -396,7 +396,7 @@ async def test_a_fault_in_the_report_of_a_delivery_does_not_keep_its_sender_wait
     def fail(*_: object) -> bool:
         raise fault
 
-    taker = intake(MemoryStore())
+    taker = intake(OpenStore())
     monkeypatch.setattr(LineRate, "allows", fail)
 
     assert (await soon(accepted(taker, signed(), BODY))).outcome is AppendOutcome.ACCEPTED
@@ -405,7 +405,7 @@ async def test_a_fault_in_the_report_of_a_delivery_does_not_keep_its_sender_wait
 
 async def test_a_refused_request_releases_its_first_bytes() -> None:
     """Thousands of refused requests must not use up the budget."""
-    taker = intake(MemoryStore(), max_in_flight=5_000)
+    taker = intake(OpenStore(), max_in_flight=5_000)
     for _ in range(100):
         admission = taker.admit(dict(signed()), None)
         with pytest.raises(Overloaded):
@@ -417,7 +417,7 @@ async def test_a_refused_request_releases_its_first_bytes() -> None:
 
 async def test_a_probe_writes_to_the_store() -> None:
     """It raises the same errors as a write."""
-    await intake(MemoryStore()).probe()
+    await intake(OpenStore()).probe()
     with pytest.raises(StoreError, match="locked"):
         await intake(BrokenLog(StoreError("locked"))).probe()
 
@@ -425,7 +425,7 @@ async def test_a_probe_writes_to_the_store() -> None:
 async def test_each_outcome_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     """The line identifies the delivery. For a conflict it is an error."""
     caplog.set_level(logging.INFO)
-    taker = intake(MemoryStore())
+    taker = intake(OpenStore())
     other = body_of(webhookId="w-1", more=1)
     for body in (BODY, BODY, other):
         headers = signed(body)
@@ -443,7 +443,7 @@ async def test_each_outcome_is_logged(caplog: pytest.LogCaptureFixture) -> None:
 async def test_a_conflict_is_logged_at_every_log_level(caplog: pytest.LogCaptureFixture) -> None:
     """P5: it is shown even if accepted deliveries are not."""
     caplog.set_level(logging.WARNING)
-    taker = intake(MemoryStore())
+    taker = intake(OpenStore())
     for body in (BODY, body_of(webhookId="w-1", more=1)):
         headers = signed(body)
         await accepted(taker, headers, body)
@@ -454,7 +454,7 @@ async def test_a_conflict_is_logged_at_every_log_level(caplog: pytest.LogCapture
 
 async def test_accepted_deliveries_are_in_the_memory_store() -> None:
     """The listing has the fields of the envelope."""
-    store = MemoryStore()
+    store = OpenStore()
     taker = intake(store, gate([]))
     body = body_of("batch_scrape.page", jobId="j", success=False)
     await accepted(taker, [], body, taker.admit({}, len(body)))
@@ -522,7 +522,7 @@ async def test_a_subscriber_that_raises_or_blocks_does_not_affect_receipts() -> 
         raise ValueError("no")
 
     with delivery_accepted.connected_to(block):
-        receipt = await soon(accept(intake(MemoryStore()), signed(), BODY))
+        receipt = await soon(accept(intake(OpenStore()), signed(), BODY))
         assert receipt.outcome is AppendOutcome.ACCEPTED
         end.set()
     assert flush(timedelta(seconds=LONG))
@@ -530,7 +530,7 @@ async def test_a_subscriber_that_raises_or_blocks_does_not_affect_receipts() -> 
 
 async def test_bytes_and_quarantined_bodies_are_counted() -> None:
     """They count with every outcome, and the bytes in flight return to zero."""
-    taker = intake(MemoryStore())
+    taker = intake(OpenStore())
     not_json = b"[}"
     held = taker.bytes_in_flight
     await accept(taker, signed(), BODY)
@@ -557,6 +557,6 @@ async def test_a_failed_write_to_quarantine_is_not_counted() -> None:
 def test_subscribers_are_notified_of_refusals() -> None:
     """They get status, reason, detail and time."""
     with watching(delivery_refused) as records:
-        intake(MemoryStore()).emit_refused(413, "too_large", "longer than 5 bytes")
+        intake(OpenStore()).emit_refused(413, "too_large", "longer than 5 bytes")
 
     assert records == [DeliveryRefused(at=NOON, status=413, reason="too_large", detail="longer than 5 bytes")]

@@ -11,15 +11,14 @@ from receiver.core.claims import ClaimLimits, FollowerClaim, HandlerClaim, Lease
 from receiver.core.deliveries import Delivery, Receipt
 from receiver.core.types import WorkState
 from receiver.events import Event
-from receiver.stores.memory import MemoryStore
 from receiver.worker.work_in_hand import MAX_BYTES
-from tests.doubles import delivery
+from tests.doubles import OpenStore, delivery
 from tests.workbench import Workbench, bench
 
 PAUSE = timedelta(milliseconds=20)
 
 
-class ChangedStore(MemoryStore):
+class ChangedStore(OpenStore):
     """A store whose changes are those of others, as with a database in a file. It counts checks for deliveries."""
 
     def __init__(self) -> None:

@@ -10,11 +10,10 @@ from receiver.core.clock import VirtualClock
 from receiver.core.types import HandlerName
 from receiver.routing import Router
 from receiver.routing.policies import RunsIn
-from receiver.stores.memory.store import MemoryStore
 from receiver.worker.events import DriftLogger
 from receiver.worker.routing import Holds, RoutingPlanner
 from receiver.worker.work_in_hand import ReadyQueue, ReadyQueues
-from tests.doubles import NOON
+from tests.doubles import NOON, OpenStore
 from tests.worker.test_ready_queues import claimed
 
 H = HandlerName("h")
@@ -103,7 +102,7 @@ def test_queues_can_be_told_to_claim_less() -> None:
 def test_where_routing_reads_events_few_are_claimed(options: dict[str, Any], most: int) -> None:
     """They wait in memory, and each may take a mebibyte."""
     queues = Queues(**options)
-    queue = MemoryStore()
+    queue = OpenStore()
     RoutingPlanner(queue, queues.router, queues.all, Holds(queue, queues.router, queues.clock), drift=DriftLogger())
 
     assert queues.queue.most == most

@@ -9,9 +9,8 @@ from receiver.core.activity import WorkerSign
 from receiver.core.clock import VirtualClock
 from receiver.core.types import WorkerId
 from receiver.errors import StoreError
-from receiver.stores.memory import MemoryStore
 from receiver.worker.upkeep.supervisor import SIGN_EVERY, shown_alive
-from tests.doubles import NOON, event_of, turns
+from tests.doubles import NOON, OpenStore, event_of, turns
 
 SIGN = WorkerSign(WorkerId("w"), "host", 1, "1.0", NOON)
 
@@ -29,7 +28,7 @@ class BrokenSigns:
 
 
 async def test_a_worker_is_shown_again_and_again_until_it_ends() -> None:
-    store, clock = MemoryStore(), VirtualClock(NOON)
+    store, clock = OpenStore(), VirtualClock(NOON)
 
     async with shown_alive(store, clock, SIGN):
         await turns()

@@ -8,16 +8,15 @@ import pytest
 from receiver.core.clock import VirtualClock
 from receiver.core.deliveries import DeliveryFilter
 from receiver.errors import StoreError
-from receiver.stores.memory import MemoryStore
 from receiver.worker.upkeep.retention import keep_indexed
-from tests.doubles import appended, body_of, delivery, event_of, pass_time
+from tests.doubles import OpenStore, appended, body_of, delivery, event_of, pass_time
 from tests.workbench import SECOND
 
 PAGE = body_of(data=[{"metadata": {"sourceURL": "https://example.com"}}])
 WANTED = DeliveryFilter(text="example")
 
 
-class Failing(MemoryStore):
+class Failing(OpenStore):
     """A store that cannot index while `broken`, and counts how often it was asked."""
 
     broken: Exception | None = None
@@ -31,7 +30,7 @@ class Failing(MemoryStore):
         return await super().index(limit=limit, max_bytes=max_bytes)
 
 
-async def found(store: MemoryStore) -> int:
+async def found(store: OpenStore) -> int:
     """Return how many deliveries have the word."""
     return len([one async for one in store.deliveries(WANTED)])
 

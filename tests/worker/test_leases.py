@@ -7,10 +7,9 @@ from receiver.core.clock import VirtualClock
 from receiver.core.deliveries import StoredDelivery
 from receiver.core.types import HandlerName, Trigger, WorkerId
 from receiver.routing import Router
-from receiver.stores.memory import MemoryStore
 from receiver.worker.attempts import Claimed
 from receiver.worker.leases import Leases
-from tests.doubles import NOON, delivery
+from tests.doubles import NOON, OpenStore, delivery
 
 MINUTE = timedelta(minutes=1)
 
@@ -24,7 +23,7 @@ class LeaseBench:
 
     def __init__(self) -> None:
         self.clock = VirtualClock(NOON)
-        self.leases = Leases(MemoryStore(), self.clock, WorkerId("me"), MINUTE)
+        self.leases = Leases(OpenStore(), self.clock, WorkerId("me"), MINUTE)
         router = Router()
         router.add(nothing, "*", name="h")
         self._handler = router[HandlerName("h")]

@@ -16,9 +16,8 @@ from receiver.core.deliveries import DeliveryFilter
 from receiver.core.recorded_actions import NewAction
 from receiver.core.types import HandlerName, WorkerId
 from receiver.errors import ConfigurationError, StoreError
-from receiver.stores.memory import MemoryStore
 from receiver.worker.upkeep.retention import EVERY, Retention
-from tests.doubles import NOON, appended, delivery, event_of, pass_time, turns
+from tests.doubles import NOON, OpenStore, appended, delivery, event_of, pass_time, turns
 
 DAY = timedelta(days=1)
 HOUR = timedelta(hours=1)
@@ -27,7 +26,7 @@ SECOND = timedelta(seconds=1)
 
 @asynccontextmanager
 async def running(
-    store: MemoryStore, clock: VirtualClock, *, bodies: timedelta | None = None, keys: timedelta | None = None
+    store: OpenStore, clock: VirtualClock, *, bodies: timedelta | None = None, keys: timedelta | None = None
 ) -> AsyncIterator[None]:
     """Let retention run in a block."""
     task = asyncio.create_task(Retention(store.maintenance, clock, bodies=bodies, keys=keys).run())
@@ -38,13 +37,13 @@ async def running(
         await task
 
 
-async def kept(store: MemoryStore) -> dict[str, bool]:
+async def kept(store: OpenStore) -> dict[str, bool]:
     """Return what is stored, the oldest first, and whether it has its body."""
     found = [(one.key, one.has_body) async for one in store.deliveries(DeliveryFilter())]
     return dict(found[::-1])
 
 
-async def filled(store: MemoryStore, ages: dict[str, timedelta]) -> None:
+async def filled(store: OpenStore, ages: dict[str, timedelta]) -> None:
     """Store deliveries of these ages that no handler wanted."""
     for key, age in ages.items():
         await appended(store, delivery(key, received_at=NOON - age))
@@ -67,7 +66,7 @@ async def looked(clock: VirtualClock) -> None:
 async def test_bodies_are_deleted_before_their_deliveries(caplog: pytest.LogCaptureFixture) -> None:
     """Each at its age. The numbers are logged."""
     caplog.set_level(logging.INFO, "receiver.worker.upkeep.retention")
-    store, clock = MemoryStore(), VirtualClock(NOON)
+    store, clock = OpenStore(), VirtualClock(NOON)
     await filled(store, {"old": 10 * DAY, "middle": 4 * DAY, "young": DAY})
 
     async with running(store, clock, bodies=3 * DAY, keys=9 * DAY):
@@ -83,7 +82,7 @@ async def test_bodies_are_deleted_before_their_deliveries(caplog: pytest.LogCapt
 
 async def test_without_settings_everything_is_kept() -> None:
     """However old it is."""
-    store, clock = MemoryStore(), VirtualClock(NOON)
+    store, clock = OpenStore(), VirtualClock(NOON)
     await filled(store, {"old": 4_000 * DAY})
 
     async with running(store, clock):
@@ -94,7 +93,7 @@ async def test_without_settings_everything_is_kept() -> None:
 
 async def test_many_deliveries_are_deleted_in_steps_with_pauses() -> None:
     """All in one run."""
-    store, clock = MemoryStore(), VirtualClock(NOON)
+    store, clock = OpenStore(), VirtualClock(NOON)
     await filled(store, {f"{n}": 2 * DAY for n in range(450)})
 
     async with running(store, clock, keys=DAY):
@@ -105,7 +104,7 @@ async def test_many_deliveries_are_deleted_in_steps_with_pauses() -> None:
 
 async def test_once_keys_are_deleted_with_the_delivery_keys() -> None:
     """No retry of those deliveries can come any more."""
-    store, clock = MemoryStore(), VirtualClock(NOON)
+    store, clock = OpenStore(), VirtualClock(NOON)
     await store.once(HandlerName("h"), "old", now=NOON - 2 * DAY)
     await store.once(HandlerName("h"), "young", now=NOON)
 
@@ -129,12 +128,12 @@ async def test_a_failure_is_logged_and_tried_again(
     failure: Exception, event: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A bug is logged with its traceback. The next run succeeds."""
-    store, clock = MemoryStore(), VirtualClock(NOON)
+    store, clock = OpenStore(), VirtualClock(NOON)
     await filled(store, {"old": 2 * DAY})
     failures = [failure]
 
     @asynccontextmanager
-    async def maintenance() -> AsyncIterator[MemoryStore]:
+    async def maintenance() -> AsyncIterator[OpenStore]:
         if failures:
             raise failures.pop()
         yield store
@@ -153,7 +152,7 @@ async def test_a_failure_is_logged_and_tried_again(
 
 async def test_a_clock_that_is_set_forward_deletes_nothing() -> None:
     """A wrong date must not delete what nobody can get back. What the worker has seen become old is deleted."""
-    store, clock = MemoryStore(), VirtualClock(NOON)
+    store, clock = OpenStore(), VirtualClock(NOON)
     await filled(store, {"old": 2 * DAY, "young": HOUR})
 
     async with running(store, clock, keys=3 * DAY):
@@ -167,7 +166,7 @@ async def test_a_clock_that_is_set_forward_deletes_nothing() -> None:
 
 
 async def test_old_actions_are_forgotten_without_any_retention_setting() -> None:
-    store, clock = MemoryStore(), VirtualClock(NOON)
+    store, clock = OpenStore(), VirtualClock(NOON)
     action = NewAction("cli operator@host", "pause", "handler one", 1)
     for age in (recorded_actions.KEPT + HOUR, recorded_actions.KEPT - HOUR):
         await store.begin_action(action, now=NOON - age)

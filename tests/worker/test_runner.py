@@ -59,7 +59,7 @@ async def test_the_context_describes_attempt_and_delivery() -> None:
 
     (ctx,) = seen
     assert (ctx.handler, ctx.attempt, ctx.trigger, ctx.now) == ("h", 3, Trigger.RETRY, NOON)
-    assert (ctx.delivery.id, ctx.delivery.key, ctx.delivery.duplicates) == ("k", "k", 2)
+    assert (ctx.delivery.id, ctx.delivery.duplicates) == ("k", 2)
     assert ctx.delivery.received_at == NOON
     assert ctx.delivery.size == len(body_of(id="j"))
     assert ctx.delivery.headers == (("content-type", "application/json"),)
@@ -202,11 +202,10 @@ async def test_a_handler_gets_arguments_by_its_annotations(shape: Callable[[Seen
 
 
 async def test_the_job_id_is_that_of_the_delivery() -> None:
-    """`job` is its older name."""
     seen: list[Context] = []
     await run(lambda event, ctx: seen.append(ctx))
 
-    assert (seen[0].job_id, seen[0].job) == ("job", "job")
+    assert seen[0].job_id == "job"
 
 
 class BadText(Exception):

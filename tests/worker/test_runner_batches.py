@@ -126,7 +126,7 @@ async def test_a_batch_context_describes_every_delivery() -> None:
     await run_batch(batch(handler, where=lambda event: event.job_id != "j1"))
 
     (ctx,) = seen
-    assert [info.key for info in ctx.deliveries] == ["k0", "k2"]
+    assert [info.id for info in ctx.deliveries] == ["k0", "k2"]
     assert ctx.triggers == (Trigger.DELIVERY, Trigger.DELIVERY)
     assert (ctx.handler, ctx.attempt, ctx.now) == ("h", 1, NOON)
 

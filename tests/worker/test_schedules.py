@@ -10,10 +10,9 @@ from receiver.core.types import HandlerName, HandlerSwitch, WorkerId, WorkState
 from receiver.core.work import WorkFilter
 from receiver.errors import StoreError
 from receiver.events import Event, ScheduledRun
-from receiver.stores.memory import MemoryStore
 from receiver.worker.events import read_event
 from receiver.worker.upkeep.schedules import ScheduledRuns, run_delivery
-from tests.doubles import NOON, delivery
+from tests.doubles import NOON, OpenStore, delivery
 from tests.worker.worker_bench import MINUTE, SECOND, WorkerBench
 
 HOUR = timedelta(hours=1)
@@ -86,7 +85,7 @@ async def test_a_clock_that_is_set_back_brings_no_run_twice_and_stops_none(bench
 
 async def test_a_due_run_is_made_though_another_version_has_changed_the_schedule() -> None:
     """While versions change, workers of both follow the same handler, each by its own schedule."""
-    store, clock = MemoryStore(), VirtualClock(NOON)
+    store, clock = OpenStore(), VirtualClock(NOON)
     versions = []
     for interval in ("30 minutes", "1 hour"):
         router = Router()

@@ -11,8 +11,7 @@ from receiver.core.rules import POISON_AFTER
 from receiver.core.types import DeliveryState, HandlerName, WorkState
 from receiver.core.work import NewWork
 from receiver.errors import StoreError
-from receiver.stores.memory import MemoryStore
-from tests.doubles import NOON, appended, delivery, event_of, turns
+from tests.doubles import NOON, OpenStore, appended, delivery, event_of, turns
 from tests.worker.worker_bench import ME, MINUTE, OTHER, SECOND, H, WorkerBench, kill_workers, kill_workers_later
 
 
@@ -54,7 +53,7 @@ async def test_a_lost_lease_is_logged_and_its_result_is_not_recorded(
         for _ in range(4):
             await bench.after(20 * SECOND)
         now = bench.clock.now()
-        (item,) = await MemoryStore.claim(
+        (item,) = await OpenStore.claim(
             bench.store, (H,), ClaimLimits(1, 1, suspects=True), lease=Lease(OTHER, now + MINUTE), now=now
         )
         done.set()

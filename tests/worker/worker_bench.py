@@ -14,13 +14,12 @@ from receiver.core.schedules import RunOutcome
 from receiver.core.types import DeliveryKey, DeliveryState, HandlerName, WorkerId, WorkState
 from receiver.core.work import NewWork, WorkSummary
 from receiver.routing import Router
-from receiver.stores.memory import MemoryStore
 from receiver.worker.calls.runner import Runner
 from receiver.worker.events import MemoryBudget
 from receiver.worker.trial import RoutingTrial
 from receiver.worker.work_in_hand import MAX_BYTES, WorkerLimits
 from receiver.worker.worker import Worker, WorkerOptions
-from tests.doubles import NOON, Inline, appended, delivery, pass_time, soon, turns
+from tests.doubles import NOON, Inline, OpenStore, appended, delivery, pass_time, soon, turns
 
 SECOND = timedelta(seconds=1)
 MINUTE = timedelta(minutes=1)
@@ -28,7 +27,7 @@ ME, OTHER = WorkerId("me"), WorkerId("other")
 H = HandlerClaim(HandlerName("h"))
 
 
-class Faulty(MemoryStore):
+class Faulty(OpenStore):
     """A store that fails where and as long as it is told to."""
 
     def __init__(self) -> None:

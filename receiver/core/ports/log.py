@@ -1,4 +1,4 @@
-"""What the web process needs of a store."""
+"""What the web process needs from a store."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -15,9 +15,9 @@ class Probe:
     """The write of a readiness check."""
 
     now: datetime
-    """When it was asked for."""
+    """When the check asked for it."""
     size: int
-    """Bytes that are written beside the mark, and do not stay."""
+    """Bytes to write beside the mark; they do not stay."""
 
 
 LogItem = Delivery | Quarantined | Probe
@@ -39,35 +39,35 @@ class DeliveryLog(Protocol):
     def append(self, delivery: Delivery, then: Then[Receipt]) -> None:
         """Store a delivery unless its key is stored, and call `then` in a later turn of the event loop.
 
-        It gets a CancelledError if writing is cancelled, as when the loop ends. A future for each delivery took
-        half a microsecond more, of fifteen without sockets.
+        `then` gets a CancelledError if writing is cancelled, as when the loop ends. It is no future: a future for
+        each delivery took half a microsecond more, of fifteen without sockets.
 
         A second arrival with the same body is counted on the first. One with another body also goes into quarantine
-        as a `conflict`. Where many processes append, that is a second transaction, after the one that found the
-        first; the receipt comes when both are durable. Where the second fails, `then` gets the error, and nothing
-        was counted: the sender comes again.
+        as a `conflict`. Where many processes append, that takes a second transaction, after the one that found the
+        first arrival, and the receipt comes when both are durable. If the second fails, `then` gets the error and
+        nothing was counted: the sender will retry.
         """
 
     def quarantine(self, request: Quarantined) -> asyncio.Future[None]:
         """Keep a refused request in quarantine."""
 
     def probe(self, now: datetime, size: int = 0) -> asyncio.Future[None]:
-        """Write a mark, and so many bytes beside it, as a test whether such a delivery can be written now.
+        """Write a mark and `size` bytes beside it, to test whether a delivery of that size can be stored now.
 
-        A small write may succeed on a disk that is full for a larger one. The bytes do not stay.
+        On a nearly full disk a small write may succeed where a larger one fails. The bytes do not stay.
         """
 
 
 Write = Callable[[Sequence[LogItem]], Sequence[Receipt | None]]
-"""Writes all of a batch in one transaction, and returns when it is durable.
+"""Writes a batch in one transaction, and returns when it is durable.
 
-It returns a Receipt for each delivery and None for the others, in order, and raises StoreError when nothing of the
-batch was kept.
+It returns a Receipt for each delivery and None for every other item, in order. It raises StoreError if none
+was kept.
 """
 
 
 class WritableLog(DeliveryLog, Protocol):
-    """A log that also takes whole batches, from a process that has gathered them."""
+    """A log that also takes whole batches, which another process has gathered."""
 
     async def in_thread(self, work: Callable[[Write], None]) -> None:
-        """Run a function that may block in the thread of the store, where it writes batches without a hop."""
+        """Run a function, which may block, in the store's thread: it writes batches without switching threads."""

@@ -1,4 +1,4 @@
-"""What a worker needs of a store, one face for each concern."""
+"""What a worker needs from a store, one face for each concern."""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
@@ -23,13 +23,13 @@ from receiver.core.work import NewWork
 
 
 class RoutingQueue(Protocol):
-    """Make work items of stored deliveries."""
+    """Make work items from stored deliveries."""
 
     async def routing_batch(self, *, limit: int, max_bytes: int) -> RoutingBatch:
         """Return the oldest deliveries that no worker has routed, in the order of arrival.
 
         It has at most `limit` deliveries and `max_bytes` of bodies, but always one delivery if there is one. Where
-        workers of other machines route too, it may have none while one of them is about to route the next ones.
+        workers of other machines route too, it may be empty while one of them is about to route the next ones.
         """
 
     async def route(
@@ -39,8 +39,8 @@ class RoutingQueue(Protocol):
 
         Returns, in the order of `work`, the ids of the items that are now claimed under the lease and of their
         followers, and None for the others. In each lane the first with an id is claimed, and the rest follow it.
-        Returns None and changes nothing when another worker has routed since the batch was read, or when another
-        server has taken the place of the one that it was read from: that one may lack some of its deliveries.
+        Returns None and changes nothing if another worker has routed since the batch was read, or if another server
+        has replaced the one from which it was read: the new server may lack some of its deliveries.
         """
 
     async def backfilled(self, keys: Collection[DeliveryKey]) -> frozenset[DeliveryKey]:
@@ -54,9 +54,9 @@ class ClaimQueue(Protocol):
     """Claim work items and settle them."""
 
     most_claimed: int
-    """So many items a worker may have claimed at one time, or a few for each of its slots if that is more, while it
-    settles that many in a moment. Large transactions cost less for each item, but in a store with one writer no
-    delivery can be stored meanwhile."""
+    """How many items a worker may have claimed at one time, or a few per slot if that is more, as long as it
+    settles that many in a moment. Large transactions cost less per item, but with one writer they keep deliveries
+    waiting."""
 
     async def claim(
         self,
@@ -69,20 +69,20 @@ class ClaimQueue(Protocol):
     ) -> Sequence[WorkItem]:
         """Claim work items of these handlers that are due, within each handler's limits.
 
-        It serves handlers in the order given, and takes the items that are due longest first. It takes none of a
-        handler that is paused or disabled. Each claim counts as an attempt. `steady` is the present moment of the
-        clock of leases; without it that is `now` too.
+        Handlers are served in the order given, and the items that have been due longest come first. A handler that
+        is paused or disabled gets no items. Each claim counts as an attempt. `steady` is the present moment on the
+        clock of leases, `now` by default.
 
-        Before that, items of any handler whose lease has ended become due, with their attempts recorded as lost.
-        And items of these handlers are skipped if their handler is disabled. If the clock was set back since
-        attempts ended or items were made, everything that waits is moved back with it (`rules.set_back_by`): an
-        item waits for its pause from now, and not until the clock is there again.
+        Before that, items of any handler whose lease has ended become due, and their attempts are recorded as lost.
+        Items of these handlers are skipped if their handler is disabled. If the clock was set back since attempts
+        ended or items were made, everything that waits is moved back with it (`rules.set_back_by`): an item then
+        waits for its retry delay from now, not until the clock has caught up.
         """
 
     async def suspects_due(self, claimants: Sequence[HandlerClaim], *, now: datetime) -> bool:
-        """Tell whether an item is due that may have killed or blocked its worker.
+        """Return whether a suspect is due: an item that may have killed or blocked its worker.
 
-        It may have if one of its attempts that had started was lost, or two attempts in all.
+        An item is a suspect once a started attempt of it was lost, or two attempts in all.
         """
 
     async def settle(
@@ -90,20 +90,20 @@ class ClaimQueue(Protocol):
     ) -> Sequence[bool]:
         """Record attempts and change the states of their items, if their workers still have the leases.
 
-        In the same transaction the `followers` are claimed, and what attempts have asked for later is made, with
-        the trigger LATER. Returns for each item of the settlements whether its attempt was recorded, and then for
-        each follower whether it was claimed. False means that the lease ended, or that an operator has decided
-        about the follower since.
+        The same transaction claims the `followers`, and makes the items that attempts asked for with `ctx.later`,
+        with the trigger LATER. Returns for each item of the settlements whether its attempt was recorded, and then
+        for each follower whether it was claimed. False means that the lease had ended, or that an operator has
+        decided about the follower since.
         """
 
     async def next_due(
         self, claimants: Sequence[HandlerClaim], *, now: datetime, steady: datetime | None = None
     ) -> datetime | None:
-        """Return when there may be something to claim, to skip or to check, None for never.
+        """Return when there may be something to claim, to skip or to check; None for never.
 
-        Of a claimant with `most` zero, or with as many items running as its `concurrency`, there is nothing to
-        claim; what changes that shows as `changed`, but for the death of a worker. `steady` is the present moment
-        of the clock of leases; without it that is `now` too.
+        A claimant whose `most` is 0, or whose `concurrency` is used up, has nothing to claim. `changed` reports
+        when that may be over, unless the cause is a worker's death. `steady` is the present moment on the clock of
+        leases, `now` by default.
         """
 
 
@@ -111,7 +111,7 @@ class LeaseQueue(Protocol):
     """Work items under a lease: note that they have started, and renew, return or end the lease."""
 
     async def enlist(self, worker: WorkerId) -> None:
-        """Show other workers that this one lives, until the queue is closed or its process ends.
+        """Show other workers that this one is alive, until the queue is closed or its process ends.
 
         A worker enlists before its first lease. Raises StoreError if the store cannot show it.
         """
@@ -119,11 +119,11 @@ class LeaseQueue(Protocol):
     async def expire_dead(self, worker: WorkerId, *, steady: datetime) -> Sequence[WorkerId]:
         """End the leases of all workers that are certainly dead, as `expire_leases_of` does; return their names.
 
-        `worker` asks, so it is alive. A worker of which the store cannot tell is not dead.
+        `worker` is the caller, which is alive. A worker counts as alive unless the store is certain of its death.
         """
 
     async def mark_started(self, work_ids: Sequence[int], worker: WorkerId) -> None:
-        """Note that items which this worker has leased have started."""
+        """Note that these items, leased by this worker, have started."""
 
     async def clear_started(self, work_ids: Sequence[int], worker: WorkerId) -> None:
         """Remove that note. If the worker dies now, these items are not suspected."""
@@ -142,44 +142,44 @@ class LeaseQueue(Protocol):
 
 
 class WorkerSigns(Protocol):
-    """Show those who watch which workers run. Nothing depends on it: leases decide who may run what."""
+    """Show people which workers run. Nothing depends on it: leases decide which worker may run an item."""
 
     async def sign_on(self, sign: WorkerSign, *, now: datetime) -> None:
-        """Show that a worker lives. It says so again and again.
+        """Show that a worker is alive. A worker repeats this.
 
-        This also writes what its settled attempts add to `HealthReader.activity`, as far as that is not written.
+        It also writes what its settled attempts add to `HealthReader.activity`, unless that is written already.
         """
 
     async def sign_off(self, worker: WorkerId) -> None:
-        """Show that a worker has ended, and write the rest of what `sign_on` writes."""
+        """Show that a worker has ended, and write the rest of its activity."""
 
 
 class HoldQueue(Protocol):
     """Work items that wait for the pages of their job."""
 
     async def held(self, handlers: Sequence[HandlerName], *, now: datetime, limit: int) -> Sequence[HeldItem]:
-        """Return held items that are due for a check, the longest due first."""
+        """Return held items that are due for a check, those that have been due longest first."""
 
     async def pages(self, job_id: str, *, page_type: str, handlers: Sequence[HandlerName]) -> JobPages:
-        """Return how far these handlers have come with the pages of a job; an unrouted page is not handled.
+        """Return how far these handlers have come with the pages of a job. An unrouted page is not handled.
 
-        What was asked for with `ctx.later` does not count: the end of a job must not wait for hours.
+        Items made by `ctx.later` do not count: the end of a job must not wait for hours.
         """
 
     async def recheck(self, work_id: int, *, at: datetime, note: str) -> None:
-        """Keep an item held until its next check, at the end of its hold at the latest. `note` says for what."""
+        """Keep an item held until its next check, at the end of its hold at the latest. `note` says why."""
 
     async def release(self, work_id: int, *, now: datetime, note: str) -> None:
         """End the hold of an item. `note` says why."""
 
 
 class OnceKeys(Protocol):
-    """Keys that a handler may use only one time."""
+    """Keys that a handler can use only once."""
 
     async def once(self, handler: HandlerName, key: str, *, now: datetime, until: datetime | None = None) -> bool:
         """Return True the first time that this handler uses this key, and False from then on.
 
-        With `until` the key expires at that moment: then the next use is the first again.
+        With `until` the key expires at that moment, and the next use counts as the first again.
         """
 
     async def available_once_keys(
@@ -192,20 +192,20 @@ class OnceKeys(Protocol):
 
 
 class ScheduleQueue(Protocol):
-    """Scheduled runs of handlers: one of each moment, over all workers."""
+    """Scheduled runs of handlers: one run at each moment, whatever the number of workers."""
 
     async def follow_schedules(self, planned: Sequence[PlannedRun], *, now: datetime) -> Sequence[datetime]:
         """Note when the handlers run next, and return the moments that count, in the order of `planned`.
 
-        If a run of the same schedule was noted earlier and is not later than the planned one, it stays: it may be
-        a missed one. A schedule that is new or has changed begins with its planned run. Schedules that no worker
-        has followed for `FORGOTTEN_AFTER` are removed.
+        A run of the same schedule that is noted already, and is not later than the planned one, stays: it may have
+        been missed. A schedule that is new or has changed begins with its planned run. Schedules that no worker has
+        followed for `FORGOTTEN_AFTER` are removed.
         """
 
     async def make_run(self, run: DueRun, *, now: datetime) -> RunOutcome:
         """Store a scheduled run with its work item, and note when the next one is due, in one transaction.
 
-        Of the ended runs of the handler the last `KEPT_RUNS` stay.
+        Only the last `KEPT_RUNS` ended runs of the handler are kept.
         """
 
 

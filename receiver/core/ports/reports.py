@@ -31,45 +31,45 @@ class DeliveryReader(Protocol):
     def deliveries(self, wanted: DeliveryFilter, *, before: int | None = None) -> AsyncIterator[DeliverySummary]:
         """Yield the wanted deliveries, the newest first, in flat memory.
 
-        `before` is a seq: only earlier deliveries come, such as those of the next page.
+        `before` is a seq: it yields only earlier deliveries, such as those of the next page.
         """
 
     async def delivery_page(
         self, wanted: DeliveryFilter, *, examine: int, before: int | None = None
     ) -> ListingPage[DeliverySummary]:
-        """Return the newest wanted deliveries that a short look finds.
+        """Return the newest wanted deliveries that are found in bounded work.
 
-        It examines at most `examine` deliveries, with `text` of those that have the words. It examines more only
-        where an index finds all that can match.
+        It examines at most `examine` deliveries; with `text` only those with the words count. It examines more only
+        where an index finds everything that can match.
         """
 
     async def look_end(self, *, examine: int, before: int | None = None) -> LookEnd | None:
-        """Return the last of the newest `examine` deliveries; None if no delivery is older."""
+        """Return the oldest of the newest `examine` deliveries; None if no delivery is older."""
 
     async def plan(
         self, wanted: DeliveryFilter, *, after: Cursor | None = None, by_job: bool = False
     ) -> DeliveryPlan:
-        """Return what an action on the wanted deliveries would touch; with `after`, only on those behind it."""
+        """Return what an action on the wanted deliveries would touch; with `after`, only on those after it."""
 
     def iter_deliveries(
         self, wanted: DeliveryFilter, *, after: Cursor | None = None, by_job: bool = False
     ) -> AsyncIterator[StoredDelivery]:
         """Yield the wanted deliveries with their bodies, the oldest first, in flat memory.
 
-        With `by_job` they come job by job, in the order of job ids; those without a job come last. It leaves out
-        deliveries whose body was pruned, and those that arrive after the reading has begun. `after` continues
-        behind a place, for the same filter and order. A `limit` counts the newest again then, so give `until` too.
-        A body that cannot be read is empty, and the delivery says why in `unreadable`.
+        With `by_job` they come job by job, in the order of job ids; those without a job come last. Deliveries whose
+        body was pruned are left out, and so are those that arrive after the reading has begun. `after` continues
+        after a place, with the same filter and order. A `limit` counts from the newest again: give `until` too.
+        A body that cannot be read is empty, and `unreadable` of the delivery says why.
         """
 
     async def failed_handlers(self, seq: int) -> frozenset[HandlerName]:
         """Return the handlers with a work item for this delivery that is dead or whose last attempt failed."""
 
     async def resolve(self, prefix: str) -> DeliveryKey:
-        """Return the one key with this prefix, or raise UnknownDelivery, which names the candidates."""
+        """Return the only key with this prefix, or raise UnknownDelivery, which names the candidates."""
 
     async def detail(self, key: DeliveryKey) -> DeliveryDetail:
-        """Return all that is known of a delivery, or raise UnknownDelivery."""
+        """Return everything known about a delivery, or raise UnknownDelivery."""
 
     async def subjects(self, seqs: Sequence[int]) -> Mapping[int, Subject]:
         """Return what the deliveries with these seqs are about, read from their bodies one by one.
@@ -78,14 +78,14 @@ class DeliveryReader(Protocol):
         """
 
     async def search_reach(self) -> SearchReach | None:
-        """Return how far the index of words reaches, None when there is none."""
+        """Return how far the index of words reaches; None without an index."""
 
 
 class FeedReader(Protocol):
     """Follow deliveries as they arrive and change."""
 
     async def since(self, wanted: DeliveryFilter, *, after: int, limit: int) -> FeedPage:
-        """Return the wanted ones of the next deliveries behind the seq `after`; at most `limit` are examined."""
+        """Examine at most `limit` deliveries after the seq `after`, and return the wanted ones."""
 
     async def by_seqs(self, wanted: DeliveryFilter, seqs: Sequence[int]) -> Sequence[DeliverySummary]:
         """Return the wanted ones of the deliveries with these seqs, the oldest first; `limit` is ignored."""
@@ -93,12 +93,12 @@ class FeedReader(Protocol):
     async def arrivals(self, since: datetime) -> Mapping[datetime, int]:
         """Return how many deliveries arrived in each minute since a moment, by the beginning of the minute.
 
-        Scheduled runs, which did not arrive, are not counted. The minute in which `since` lies is complete. The
-        counts are kept for `activity.KEPT`, so a delivery that was pruned since then may be counted.
+        Scheduled runs, which did not arrive, are not counted. The minute that contains `since` is complete. The
+        counts are kept for `activity.ACTIVITY_KEPT`, and may include deliveries that have been pruned since.
         """
 
     async def open_seqs(self, *, limit: int) -> Sequence[int]:
-        """Return the seqs of deliveries that are NEW or WORKING, the newest first, at most so many."""
+        """Return the seqs of at most `limit` deliveries that are NEW or WORKING, the newest first."""
 
     async def changed(self) -> None:
         """Return soon after another process, or this one, has changed something since the last call.
@@ -119,7 +119,7 @@ class WorkReader(Protocol):
     async def work_page(
         self, wanted: WorkFilter, *, examine: int, before: int | None = None
     ) -> ListingPage[WorkSummary]:
-        """Return the newest wanted work items that a short look finds, as `delivery_page` does."""
+        """Return the newest wanted work items that are found in bounded work, as `delivery_page` does."""
 
     async def work_item(self, work_id: int) -> WorkDetail:
         """Return a work item with its attempts, or raise UnknownWork."""
@@ -130,7 +130,7 @@ class WorkReader(Protocol):
     def work_ids(
         self, wanted: WorkFilter, plan: WorkPlan, *, newest_first: bool = False
     ) -> AsyncIterator[Sequence[int]]:
-        """Yield the ids of planned items that still fit the filter, at most 500 at a time."""
+        """Yield the ids of planned items that still match the filter, at most 500 at a time."""
 
 
 class QuarantineReader(Protocol):
@@ -139,36 +139,33 @@ class QuarantineReader(Protocol):
     def quarantined_requests(
         self, wanted: QuarantineFilter, *, before: int | None = None
     ) -> AsyncIterator[QuarantinedSummary]:
-        """Yield the requests in quarantine, the newest first, in flat memory.
-
-        `before` is an id: only requests with a lower one come.
-        """
+        """Yield the requests in quarantine, the newest first, in flat memory; with `before` those of lower ids."""
 
     async def quarantined_request(self, request_id: int) -> Quarantined:
         """Return a request in quarantine, or raise UnknownRequest."""
 
 
 class JobReader(Protocol):
-    """Read jobs of the service, as their deliveries show them."""
+    """Read the service's jobs, as their deliveries show them."""
 
     def jobs(
         self, wanted: JobFilter, *, before: int | None = None, through: int | None = None
     ) -> AsyncIterator[JobSummary]:
-        """Yield the wanted jobs, the one whose last delivery came last first, in flat memory.
+        """Yield the wanted jobs, the one with the newest delivery first, in flat memory.
 
-        `before` is a seq: only jobs whose last delivery is an earlier one come. `through` is a seq too: only jobs
-        whose last delivery is this or a later one come, and no others are examined.
+        `before` and `through` are seqs: the last delivery of a job must be earlier than `before`, and not earlier
+        than `through`. Jobs earlier than `through` are not examined.
         """
 
     async def resolve_job(self, prefix: str) -> str:
-        """Return the one job id with this prefix, or raise UnknownJob, which names the candidates."""
+        """Return the only job id with this prefix, or raise UnknownJob, which names the candidates."""
 
     async def job(self, job_id: str) -> JobDetail:
-        """Return all that is known of a job, or raise UnknownJob."""
+        """Return everything known about a job, or raise UnknownJob."""
 
 
 class HealthReader(Protocol):
-    """Read how handlers do, and how much is still to be done."""
+    """Read how handlers are doing, and how much work is left."""
 
     async def count_unfinished(self) -> int:
         """Return how many deliveries are NEW or WORKING."""
@@ -176,8 +173,8 @@ class HealthReader(Protocol):
     async def handlers(self, *, count_done: bool = True) -> Sequence[HandlerReport]:
         """Return every handler that has work items, a switch or a schedule, by name, and perhaps others that had.
 
-        That reads all work items. Without `count_done` it reads only those that are not DONE: their number and the
-        `latency` are then left out.
+        This reads all work items. Without `count_done` it reads only those that are not DONE, and leaves out the
+        number of the DONE ones and the `latency`.
         """
 
     async def handler_names(self) -> Sequence[HandlerName]:
@@ -187,31 +184,31 @@ class HealthReader(Protocol):
         """Return the handlers that are not ON."""
 
     async def waiting(self) -> Mapping[HandlerName, int]:
-        """Return how many work items of each handler have not begun. A handler without any is absent."""
+        """Return how many work items of each handler have not begun; a handler without any is absent."""
 
     async def backlog(self, now: datetime) -> Backlog:
-        """Return what is still to be done."""
+        """Return how much work is left."""
 
     async def activity(
         self, *, since: datetime, step: timedelta, handler: HandlerName | None = None
     ) -> Sequence[ActivityCount]:
         """Return what handlers did since a moment, or one of them, in steps of whole minutes.
 
-        It comes from counts that are kept for `activity.KEPT`, and that a worker writes once a second or with its
-        next sign. What was recorded together counts in the minute of the last end. Steps begin at multiples of
-        their length since 1970, and the one in which `since` lies is complete.
+        A worker writes the counts once a second or with its next sign; they are kept for `activity.ACTIVITY_KEPT`.
+        Attempts that were recorded together count in the minute in which the last of them ended. Steps begin at
+        multiples of their length since 1970, and the one that contains `since` is complete.
         """
 
     async def workers(self) -> Sequence[WorkerReport]:
         """Return the workers that have not signed off, by name. A killed one is among them for a while.
 
-        It `is_dead` at once where the store can tell so for certain, as on one machine with Linux.
+        Its `is_dead` is set at once where the store can be certain, as on one machine with Linux.
         """
 
     async def paces(self) -> Mapping[HandlerName, datetime]:
         """Return the moments before which the next attempts of handlers with a rate should not begin.
 
-        A handler that has a rate no more may be among them.
+        A handler that no longer has a rate may be among them.
         """
 
     async def facts(self) -> StoreFacts:
@@ -222,7 +219,7 @@ class ActionReader(Protocol):
     """Read what people did."""
 
     async def actions(self, *, limit: int, before: int | None = None) -> Sequence[RecordedAction]:
-        """Return recorded actions, the newest first, at most so many; with `before` those with a lower number."""
+        """Return at most `limit` recorded actions, the newest first; with `before` those with a lower number."""
 
     async def action(self, number: int) -> RecordedAction:
         """Return a recorded action, or raise UnknownAction."""
@@ -231,4 +228,4 @@ class ActionReader(Protocol):
 class Reports(
     DeliveryReader, FeedReader, WorkReader, QuarantineReader, JobReader, HealthReader, ActionReader, Protocol
 ):
-    """All that can be read."""
+    """Everything that can be read."""

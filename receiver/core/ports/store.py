@@ -1,4 +1,4 @@
-"""Where the faces of a store are opened."""
+"""`Store`, which opens the faces of a store, and the faces that decide, prune and index."""
 
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
@@ -17,7 +17,6 @@ from receiver.core.types import AppendOutcome, HandlerName, HandlerSwitch, Schem
 from receiver.core.work import NewWork, RecordedRun
 
 
-# FOLDED: What operators need of a store.
 class ActionLog(Protocol):
     """Record what people do."""
 
@@ -34,43 +33,43 @@ class ActionLog(Protocol):
 class Controls(ActionLog, Protocol):
     """Decisions of operators. Each call is one transaction unless it says otherwise.
 
-    `action` is the number of a recorded action. The call then counts for it in the same transaction, and the items
-    that it changes or makes are found by `WorkFilter.action` until somebody decides about them again.
+    `action` is the number of a recorded action. The same transaction then counts the call for that action, and
+    `WorkFilter.action` finds the items that it changed or made until another decision about them.
     """
 
     async def retry(self, work_ids: Sequence[int], *, now: datetime, action: int | None = None) -> int:
         """Make items in a state of RETRYABLE due at once, with a new schedule; return how many.
 
-        An item whose lane is busy is queued there, in the order of arrival.
+        An item whose lane is busy is queued in it, in the order of arrival.
         """
 
     async def bury(self, work_ids: Sequence[int], reason: str, *, now: datetime, action: int | None = None) -> int:
         """Make items in a state of BURIABLE dead, and free the lanes that dead ones stop; return how many.
 
-        Those that were dead before are not found by `action`: a retry of them would not undo it.
+        `WorkFilter.action` does not find items that were dead before: a retry of them would not undo the action.
         """
 
     async def take_back(
         self, work_ids: Sequence[int], reason: str, *, now: datetime, action: int | None = None
     ) -> int:
-        """Make items in a state of RETRACTABLE dead that nobody has attempted since they were made or retried.
+        """Make items in a state of RETRACTABLE dead that were not attempted since they were made or retried.
 
-        They keep the error that they have; one without any gets `reason`. The head of a lane stays as it is: others
-        wait for it. Returns how many were changed.
+        An item keeps its last error; one without an error gets `reason`. The head of a lane is left alone, because
+        others wait for it. Returns how many were changed.
         """
 
     async def switch(self, handler: HandlerName, to: HandlerSwitch) -> None:
         """Set a handler's switch. If it is DISABLED, the next claim of a worker skips its items."""
 
     async def import_deliveries(self, deliveries: Sequence[Imported]) -> Sequence[AppendOutcome]:
-        """Store deliveries from outside whose keys are not stored; return what became of each, in their order.
+        """Store deliveries from outside whose keys are not stored; return the outcome of each, in their order.
 
-        A stored delivery stays as it is. One with the same body is a DUPLICATE, and is not counted: importing twice
-        has the same result as importing once. One with another body is a CONFLICT, and is not kept. If the stored
-        body was pruned, only the sizes are compared: if they agree, the delivery gets its body and headers back.
+        A stored delivery is not changed. A DUPLICATE has the same body, and is not counted: importing twice has the
+        same result as importing once. A CONFLICT has another body, and is not kept. If the stored body was pruned,
+        the sizes are compared; if they are equal, the delivery gets its body and headers back.
 
-        The deliveries are written in several transactions, so that acks never wait long. All are durable when the
-        call returns. When it fails, the first ones may be stored; the same call again stores the rest.
+        It takes several transactions, to keep acks from waiting long. Everything is durable when the call returns.
+        If it fails, the first deliveries may be stored; the same call again stores the rest.
         """
 
     async def enqueue(
@@ -79,8 +78,8 @@ class Controls(ActionLog, Protocol):
         """Make new work items for deliveries that have a body, and return how many.
 
         Lanes, holds and switches apply to them as to routed ones, and any worker may claim them. Their trigger is
-        REPLAY in place of DELIVERY. Other work items of the deliveries stay as they are. `action` counts how many
-        were made, and that it has `seen` so many more.
+        REPLAY in place of DELIVERY. Other work items of the deliveries are not changed. `action` counts how many
+        were made, and adds `seen` to what it has examined.
         """
 
     async def record(
@@ -92,109 +91,107 @@ class Controls(ActionLog, Protocol):
         """
 
     async def release_request(self, request_id: int, delivery: Delivery) -> Receipt:
-        """Append the delivery that a request in quarantine is read as now, and remove the request.
+        """Append the delivery that was read from a request in quarantine, and remove the request.
 
-        If the key is stored with another body, the outcome is CONFLICT, and nothing changes. Raises UnknownRequest.
+        If the key is stored with another body, the outcome is CONFLICT and nothing changes. Raises UnknownRequest.
         """
 
 
-# FOLDED: What keeps a store small.
 class Maintenance(Protocol):
-    """What keeps a store small. Each step is one short transaction, so that acks never wait long for it."""
+    """Keep a store small, in steps of one short transaction: acks never wait long for one."""
 
     async def prunable(self, rule: PruneRule) -> DeliveryPlan:
         """Return what pruning by this rule would remove now."""
 
     async def prune(self, rule: PruneRule, *, after: int, limit: int, now: datetime) -> Step:
-        """Remove at most `limit` deliveries by this rule, or their bodies, behind the seq `after`.
+        """Remove at most `limit` deliveries by this rule, or their bodies, after the seq `after`.
 
-        With a delivery go its work items and their attempts; of one that loses only its body everything else stays,
-        so that the sender's retry of it is still a duplicate. A step can remove nothing and yet not be the last.
+        A delivery is removed with its work items and their attempts. One that loses only its body keeps everything
+        else: the sender's retry of it is still a duplicate. A step that removes nothing need not be the last.
         """
 
     async def forget(self, before: datetime, *, limit: int) -> int:
-        """Forget what handlers asked for once before a moment; return how much, less than `limit` at the end."""
+        """Forget once keys used before a moment; return how many, fewer than `limit` at the end."""
 
     async def forget_workers(self, before: datetime) -> None:
         """Forget workers that were seen last before a moment."""
 
     async def forget_activity(self, before: datetime) -> int:
-        """Forget what handlers did before a moment, an hour of it at most; return how many counts, 0 at the end."""
+        """Forget at most an hour of the activity before a moment; return how many counts, 0 at the end."""
 
     async def forget_actions(self, before: datetime, *, keep: int, limit: int) -> int:
         """Forget actions that began before a moment, and all but the newest `keep`; return how many.
 
-        Those are at most `limit`, and fewer at the end.
+        It forgets at most `limit`; fewer mean the end.
         """
 
     async def compress(self, *, limit: int) -> Step:
-        """Write bodies smaller of deliveries that have been routed, at most `limit`; `size` is what that saved."""
+        """Compress the bodies of at most `limit` routed deliveries; `size` is how many bytes that saved."""
 
     async def reclaim(self, limit: int) -> int:
-        """Give about so many unused bytes back to the file system at most; return how many, 0 at the end."""
+        """Return at most about `limit` unused bytes to the file system; return how many, 0 at the end."""
 
 
-# FOLDED: What a worker needs to fill the index of words.
 class SearchIndex(Protocol):
     """Fill the index of words.
 
-    Pruning a body also removes its words, and importing it again restores them, each in the same transaction.
+    Pruning a body also removes its words, and importing it again restores them, in the same transaction.
     """
 
     async def index(self, *, limit: int, max_bytes: int) -> int:
-        """Take the next deliveries in, in one short transaction, and return how many there were.
+        """Index the next deliveries, in the order of arrival, in one short transaction; return how many.
 
-        They come in the order of arrival, at most `limit`. The bodies may exceed `max_bytes` by one body. If two
-        workers index at the same time, each delivery still comes into the index once.
+        It takes at most `limit`; the bodies may exceed `max_bytes` by one body. If two workers index at the same
+        time, each delivery still enters the index once.
         """
 
 
 class Store(Protocol):
-    """Where its faces are opened. Nothing is touched before one of them is entered.
+    """Opens the faces of a store. The database is not touched before one of them is entered.
 
-    Entering raises StoreError or StoreRefused when the database cannot be used. `log`, `queue` and `search` create
-    it, or migrate one with an older schema unless somebody has it open. The others refuse such a database and leave
-    it unchanged. Leaving finishes what was submitted.
+    Entering raises StoreError or StoreRefused if the database cannot be used. `log`, `queue` and `search` create a
+    missing database, or migrate one with an older schema unless another process has it open. The others refuse such
+    a database and leave it unchanged. Leaving finishes what was submitted.
     """
 
     def exists(self) -> bool:
-        """Tell whether there is a database. Raises StoreRefused if there is none and none could be created."""
+        """Return whether there is a database. Raises StoreRefused if there is none and none can be created."""
 
     def schema(self) -> Schema | None:
-        """Return the versions of the schema, None where it has none. There has to be a database; it is not changed.
+        """Return the versions of the schema, None where it has none. The database must exist; it is not changed.
 
-        Raises StoreError or StoreRefused when it cannot be read.
+        Raises StoreError or StoreRefused if it cannot be read.
         """
 
     async def health_notes(self) -> Sequence[str]:
-        """Return what could harm the store where it runs, each with what to do."""
+        """Return what could harm the store in this environment, each with the remedy."""
 
     async def require_search(self) -> None:
-        """Raise ConfigurationError where the database cannot have an index of words."""
+        """Raise ConfigurationError if the database cannot have an index of words."""
 
     def clock(self, clock: Clock) -> AbstractAsyncContextManager[Clock]:
-        """Open the clock that all processes which share the store have, by that of this machine.
+        """Open the clock that all processes with this store share, given this machine's clock.
 
-        It is that of this machine where no other machine can share the store.
+        It is this machine's clock if no other machine can share the store.
         """
 
     def log(self) -> AbstractAsyncContextManager[DeliveryLog]:
         """Open for appending."""
 
     def queue(self) -> AbstractAsyncContextManager[WorkQueue]:
-        """Open for working."""
+        """Open for a worker."""
 
     def search(self) -> AbstractAsyncContextManager[SearchIndex]:
-        """Open for indexing; makes the index. Raises ConfigurationError where the database cannot have one."""
+        """Open for indexing; makes the index. Raises ConfigurationError if the database cannot have one."""
 
     def controls(self) -> AbstractAsyncContextManager[Controls]:
-        """Open for deciding. There has to be a database."""
+        """Open for the decisions of operators. The database must exist."""
 
     def reports(self) -> AbstractAsyncContextManager[Reports]:
         """Open for reading."""
 
     def maintenance(self, *, tell: Tell | None = None) -> AbstractAsyncContextManager[Maintenance]:
-        """Open for pruning and shrinking. There has to be a database.
+        """Open for pruning and shrinking. The database must exist.
 
-        What it has to say about the room on the disk is told to `tell`, or logged if there is none.
+        Messages about the room on the disk go to `tell`, or to the log without it.
         """

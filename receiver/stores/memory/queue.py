@@ -1,13 +1,14 @@
-"""Leases in a store in memory."""
+"""The work queue of a store in memory."""
 
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain, compress, takewhile
 
+from typing_extensions import override
+
 from receiver.core.activity import WorkerSign, duration_bucket, to_minute
 from receiver.core.batches import BatchSize, first_batch
-from receiver.core.bulk import WorkPlan
 from receiver.core.claims import (
     ClaimLimits,
     DueRun,
@@ -20,7 +21,7 @@ from receiver.core.claims import (
     Settlement,
     WorkItem,
 )
-from receiver.core.deliveries import ListingPage
+from receiver.core.ports.queue import WorkQueue
 from receiver.core.rules import Pace, followers_each, later_work, suspicious, with_worker
 from receiver.core.schedules import FORGOTTEN_AFTER, KEPT_RUNS, PlannedRun, RunOutcome, counts_still, run_keys
 from receiver.core.types import (
@@ -33,91 +34,32 @@ from receiver.core.types import (
     WorkerId,
     WorkState,
 )
-from receiver.core.work import LOST, Attempt, NewWork, WorkDetail, WorkFilter, WorkSummary
+from receiver.core.work import LOST, Attempt, NewWork
 from receiver.core.work_states import CLAIMABLE, LEASED, OPEN, SKIPPABLE, Cause, end_cause
-from receiver.errors import UnknownWork
-from receiver.stores.memory.maintenance import remove_delivery
-from receiver.stores.memory.state import (
-    NEVER,
-    MemoryFace,
-    WorkRow,
-    add,
-    forget_words,
-    look_end,
-    newest_work,
-    page_until,
-    work_summary,
-)
+from receiver.stores.memory.state import NEVER, MemoryState, WorkRow
 
 
-class MemoryLeases(MemoryFace):
-    """A LeaseQueue."""
+@dataclass(eq=False)
+class MemoryQueue(WorkQueue):
+    """A work queue of workers that all live in this process."""
 
-    async def enlist(self, worker: WorkerId) -> None:
-        """Do nothing: all workers live in this process."""
+    state: MemoryState
+    most_claimed: int = 256
 
-    async def sign_on(self, sign: WorkerSign, *, now: datetime) -> None:
-        """Show that a worker lives."""
-        self.state.workers[sign.name] = sign, now
+    @override
+    async def changed(self) -> None:
+        await self.state.changed()
 
-    async def sign_off(self, worker: WorkerId) -> None:
-        """Show that a worker has ended."""
-        self.state.workers.pop(worker, None)
-
-    async def expire_dead(self, worker: WorkerId, *, steady: datetime) -> Sequence[WorkerId]:
-        """Return nothing: no other worker of this process is certainly dead."""
-        return ()
-
-    async def mark_started(self, work_ids: Sequence[int], worker: WorkerId) -> None:
-        """Note that items have started."""
-        for one in self._leased(work_ids, worker):
-            one.started = True
-
-    async def clear_started(self, work_ids: Sequence[int], worker: WorkerId) -> None:
-        """Remove the note that items have started."""
-        for one in self._leased(work_ids, worker):
-            one.started = False
-
-    async def renew(self, work_ids: Sequence[int], lease: Lease) -> None:
-        """Move the end of the lease."""
-        for one in self._leased(work_ids, lease.worker):
-            one.lease_until = lease.until
-
-    async def release_leases(self, work_ids: Sequence[int], worker: WorkerId, *, now: datetime) -> None:
-        """Make items due at once and uncount the attempt."""
-        for one in self._leased(work_ids, worker):
-            self.state.note_time(now)
-            one.move(Cause.RETURNED)
-            one.end_lease()
-            one.due_at = now
-            one.attempts -= 1
-        self.state.changes.set()
-
-    async def expire_leases_of(self, worker: WorkerId, *, now: datetime) -> int:
-        """End all leases of a dead worker."""
-        leased = [one for one in self.state.work.values() if one.leased_by(worker)]
-        for one in leased:
-            one.lease_until, one.worker = now, None
-        return len(leased)
-
-    def _leased(self, work_ids: Sequence[int], worker: WorkerId) -> list[WorkRow]:
-        return [one for one in self.state.chosen(work_ids) if one.leased_by(worker)]
-
-
-# FOLDED: Routing in a store in memory.
-class MemoryRouting(MemoryFace):
-    """A RoutingQueue."""
-
+    @override
     async def routing_batch(self, *, limit: int, max_bytes: int) -> RoutingBatch:
-        """Return the oldest deliveries that no worker has routed."""
         found = first_batch(self.state.unrouted(), limit, max_bytes, lambda one: len(one.delivery.body))
         backfilled = any(one.delivery.origin is Origin.BACKFILL for one in self.state.deliveries.values())
         return RoutingBatch(self.state.routed, tuple(found), backfilled)
 
+    @override
     async def route(
         self, batch: RoutingBatch, work: Sequence[NewWork], *, lease: Lease, now: datetime
     ) -> Sequence[int | None] | None:
-        """Make work items and mark the batch as routed, unless another worker was first."""
         if batch.after != self.state.routed:
             return None
         self.state.routed = batch.deliveries[-1].seq
@@ -126,95 +68,16 @@ class MemoryRouting(MemoryFace):
         ours = with_worker(work, [one.state for one in made])
         return [one.id if is_ours else None for one, is_ours in zip(made, ours, strict=True)]
 
+    @override
     async def backfilled(self, keys: Collection[DeliveryKey]) -> frozenset[DeliveryKey]:
-        """Return those of the keys under which a backfill has stored a delivery."""
         found = [self.state.deliveries[self.state.seqs[key]] for key in keys if key in self.state.seqs]
         return frozenset(one.delivery.key for one in found if one.delivery.origin is Origin.BACKFILL)
 
+    @override
     async def switches(self) -> Mapping[HandlerName, HandlerSwitch]:
-        """Return the handlers that are not ON."""
         return dict(self.state.switches)
 
-
-# FOLDED: The keys that a handler may use only one time, in a store in memory.
-class MemoryOnceKeys(MemoryFace):
-    """OnceKeys."""
-
-    async def once(self, handler: HandlerName, key: str, *, now: datetime, until: datetime | None = None) -> bool:
-        """Return True the first time."""
-        first = self._is_available(handler, key, now)
-        if first:
-            self.state.once_keys[handler, key] = now, until
-        return first
-
-    async def available_once_keys(
-        self, handler: HandlerName, keys: Collection[str], *, now: datetime
-    ) -> frozenset[str]:
-        """Return those of the keys that are unused or have expired."""
-        return frozenset(key for key in keys if self._is_available(handler, key, now))
-
-    async def set_once_expiry(self, handler: HandlerName, key: str, *, until: datetime | None) -> None:
-        """Change when a key expires."""
-        if (used := self.state.once_keys.get((handler, key))) is not None:
-            self.state.once_keys[handler, key] = used[0], until
-
-    def _is_available(self, handler: HandlerName, key: str, now: datetime) -> bool:
-        _, until = self.state.once_keys.get((handler, key), (now, now))
-        return until is not None and until <= now
-
-
-# FOLDED: Reading work items from a store in memory.
-MAX_ITEMS = 500
-"""Ids that are yielded together."""
-
-
-class MemoryWork(MemoryFace):
-    """A WorkReader."""
-
-    async def work_items(self, wanted: WorkFilter, *, before: int | None = None) -> AsyncIterator[WorkSummary]:
-        """Yield the wanted work items, the newest first."""
-        for one in newest_work(self.state, wanted, before=before):
-            yield one
-
-    async def work_page(
-        self, wanted: WorkFilter, *, examine: int, before: int | None = None
-    ) -> ListingPage[WorkSummary]:
-        """Return the newest wanted work items that a short look finds."""
-        state = self.state
-        received = {one.id: state.deliveries[one.seq].delivery.received_at for one in state.work.values()}
-        end = look_end(received, before, examine)
-        return page_until(end, newest_work(state, wanted, before=before), wanted.limit, lambda one: one.id)
-
-    async def work_item(self, work_id: int) -> WorkDetail:
-        """Return a work item with its attempts."""
-        if work_id not in self.state.work:
-            raise UnknownWork(work_id)
-        row = self.state.work[work_id]
-        return WorkDetail(work_summary(self.state, row), tuple(row.history))
-
-    async def work_plan(self, wanted: WorkFilter) -> WorkPlan:
-        """Return what an action on the wanted work items would touch."""
-        return WorkPlan.of(list(newest_work(self.state, wanted)))
-
-    async def work_ids(
-        self, wanted: WorkFilter, plan: WorkPlan, *, newest_first: bool = False
-    ) -> AsyncIterator[Sequence[int]]:
-        """Yield the ids of the items that were planned for and still fit."""
-        unlimited = replace(wanted, limit=None)
-        found = [one.id for one in newest_work(self.state, unlimited)]
-        planned = [work_id for work_id in found if plan.first_id <= work_id <= plan.last_id]
-        planned = (planned if newest_first else planned[::-1])[: plan.count]
-        for start in range(0, len(planned), MAX_ITEMS):
-            still = {one.id for one in newest_work(self.state, unlimited)}
-            yield [work_id for work_id in planned[start : start + MAX_ITEMS] if work_id in still]
-
-
-# FOLDED: Claiming and settling in a store in memory.
-class MemoryClaims(MemoryFace):
-    """A ClaimQueue."""
-
-    most_claimed = 256
-
+    @override
     async def claim(
         self,
         claimants: Sequence[HandlerClaim],
@@ -224,10 +87,10 @@ class MemoryClaims(MemoryFace):
         now: datetime,
         steady: datetime | None = None,
     ) -> Sequence[WorkItem]:
-        """Claim what is due, after ending the leases of dead workers."""
         self.state.follow_clock_back(now)
         self._end_leases(now, steady or now)
-        self._skip([one.handler for one in claimants])
+        for skipped in [row for one in claimants for row in self._skippable(one.handler)]:
+            skipped.move(Cause.DISABLED)
         due: list[WorkRow] = []
         for one in claimants:
             due += self._due(one, wanted, now)[: wanted.limit - len(due)]
@@ -242,18 +105,18 @@ class MemoryClaims(MemoryFace):
         followers = self._followers(claimants, chosen, wanted)
         return [self._item(row, followers.get(row.id, ())) for row in chosen]
 
+    @override
     async def suspects_due(self, claimants: Sequence[HandlerClaim], *, now: datetime) -> bool:
-        """Tell whether an item is due that may have killed its worker."""
         return any(
             one.suspect and one.due_at <= now
             for claimant in claimants
             for one in self._of(claimant.handler, *CLAIMABLE)
         )
 
+    @override
     async def settle(
         self, settlements: Sequence[Settlement], followers: Sequence[FollowerClaim] = ()
     ) -> Sequence[bool]:
-        """Record attempts and move their work items where the worker still has the lease."""
         succeeded: set[int] = set()
         settled = []
         alone = list(chain.from_iterable([one.apart() for one in settlements]))
@@ -267,16 +130,17 @@ class MemoryClaims(MemoryFace):
             self.state.note_time(now)
             self.state.free_lanes([one.work_id for one in recorded], now)
             for one in recorded:
-                self._count(one.work_id, one.attempt, now)
+                handler, attempt = self.state.work[one.work_id].handler, one.attempt
+                self.state.minutes[to_minute(now), handler, attempt.outcome, duration_bucket(attempt.took)] += 1
             for work in later_work(recorded):
                 self.state.make(work, None, now)
             self.state.changes.set()
         return [*settled, *claimed]
 
+    @override
     async def next_due(
         self, claimants: Sequence[HandlerClaim], *, now: datetime, steady: datetime | None = None
     ) -> datetime | None:
-        """Return when there may be something to claim or to check."""
         ends = [one.lease_until for one in self.state.work.values() if one.lease_until is not None]
         moments = [now + (end - (steady or now)) for end in ends]
         for claimant in claimants:
@@ -302,18 +166,13 @@ class MemoryClaims(MemoryFace):
                 one.move(Cause.LEASE_LOST)
                 one.end_lease()
 
-    def _skip(self, handlers: Sequence[HandlerName]) -> None:
-        for handler in handlers:
-            for one in self._skippable(handler):
-                one.move(Cause.DISABLED)
-
     def _skippable(self, handler: HandlerName) -> list[WorkRow]:
         if self.state.switch_of(handler) is not HandlerSwitch.DISABLED:
             return []
         return [one for one in self.state.work.values() if one.handler == handler and one.state in SKIPPABLE]
 
     def _of(self, handler: HandlerName, *states: WorkState) -> list[WorkRow]:
-        """Return the items of a handler in these states, none if it is paused or disabled."""
+        """Return the items of a handler in these states; none if it is paused or disabled."""
         if handler in self.state.switches:
             return []
         return [one for one in self.state.work.values() if one.handler == handler and one.state in states]
@@ -327,7 +186,7 @@ class MemoryClaims(MemoryFace):
         return sorted(due, key=lambda one: one.due_at)[: max(0, limit)]
 
     def _room(self, claimant: HandlerClaim) -> int:
-        """Return how many items may be claimed by the limits of this claimant and of all workers."""
+        """Return how many items may be claimed within the limits of this claimant and of all workers."""
         if claimant.concurrency is None:
             return claimant.most
         return min(claimant.most, claimant.concurrency - len(self._of(claimant.handler, *LEASED)))
@@ -343,7 +202,7 @@ class MemoryClaims(MemoryFace):
     def _followers(
         self, claimants: Sequence[HandlerClaim], claimed: Sequence[WorkRow], wanted: ClaimLimits
     ) -> dict[int, Sequence[WorkRow]]:
-        """Return the followers of each claimed item that come with it, by its id."""
+        """Return the followers that are claimed with each item, by its id."""
         wanting = {one.handler for one in claimants if one.followers}
         heads = [one for one in claimed if one.lane is not None and one.handler in wanting]
         each = followers_each(wanted, len(claimed), len(heads))
@@ -404,17 +263,59 @@ class MemoryClaims(MemoryFace):
         row.history.append(settlement.attempt)
         return True
 
-    def _count(self, work_id: int, attempt: Attempt, now: datetime) -> None:
-        handler = self.state.work[work_id].handler
-        self.state.minutes[to_minute(now), handler, attempt.outcome, duration_bucket(attempt.took)] += 1
+    @override
+    async def enlist(self, worker: WorkerId) -> None:
+        """Do nothing: all workers live in this process."""
 
+    @override
+    async def sign_on(self, sign: WorkerSign, *, now: datetime) -> None:
+        self.state.workers[sign.name] = sign, now
 
-# FOLDED: Held work items in a store in memory.
-class MemoryHolds(MemoryFace):
-    """A HoldQueue."""
+    @override
+    async def sign_off(self, worker: WorkerId) -> None:
+        self.state.workers.pop(worker, None)
 
+    @override
+    async def expire_dead(self, worker: WorkerId, *, steady: datetime) -> Sequence[WorkerId]:
+        return ()
+
+    @override
+    async def mark_started(self, work_ids: Sequence[int], worker: WorkerId) -> None:
+        for one in self._leased(work_ids, worker):
+            one.started = True
+
+    @override
+    async def clear_started(self, work_ids: Sequence[int], worker: WorkerId) -> None:
+        for one in self._leased(work_ids, worker):
+            one.started = False
+
+    @override
+    async def renew(self, work_ids: Sequence[int], lease: Lease) -> None:
+        for one in self._leased(work_ids, lease.worker):
+            one.lease_until = lease.until
+
+    @override
+    async def release_leases(self, work_ids: Sequence[int], worker: WorkerId, *, now: datetime) -> None:
+        for one in self._leased(work_ids, worker):
+            self.state.note_time(now)
+            one.move(Cause.RETURNED)
+            one.end_lease()
+            one.due_at = now
+            one.attempts -= 1
+        self.state.changes.set()
+
+    @override
+    async def expire_leases_of(self, worker: WorkerId, *, now: datetime) -> int:
+        leased = [one for one in self.state.work.values() if one.leased_by(worker)]
+        for one in leased:
+            one.lease_until, one.worker = now, None
+        return len(leased)
+
+    def _leased(self, work_ids: Sequence[int], worker: WorkerId) -> list[WorkRow]:
+        return [one for one in self.state.chosen(work_ids) if one.leased_by(worker)]
+
+    @override
     async def held(self, handlers: Sequence[HandlerName], *, now: datetime, limit: int) -> Sequence[HeldItem]:
-        """Return held items that are due for a check."""
         names = set(handlers) - self.state.switches.keys()
         due = [
             (one.recheck_at, one.id)
@@ -426,8 +327,8 @@ class MemoryHolds(MemoryFace):
         ]
         return [self._held_item(self.state.work[work_id]) for _, work_id in sorted(due)[:limit]]
 
+    @override
     async def pages(self, job_id: str, *, page_type: str, handlers: Sequence[HandlerName]) -> JobPages:
-        """Return how far these handlers have come with the pages of a job."""
         state = self.state
         pages = [
             one
@@ -442,13 +343,13 @@ class MemoryHolds(MemoryFace):
         missing = [one.delivery.key for one in pages if one.seq > state.routed or one.seq in unhandled]
         return JobPages(pages[-1].delivery.received_at if pages else None, missing[-1] if missing else None)
 
+    @override
     async def recheck(self, work_id: int, *, at: datetime, note: str) -> None:
-        """Keep a held item until the next check."""
         if (one := self._held(work_id)) is not None:
             one.recheck_at, one.note = min(at, one.hold_until or at), note
 
+    @override
     async def release(self, work_id: int, *, now: datetime, note: str) -> None:
-        """Make a held item due."""
         if (one := self._held(work_id)) is not None:
             one.move(Cause.HOLD_ENDED if one.lane is None else Cause.HOLD_ENDED_IN_LANE)
             one.due_at, one.note = now, note
@@ -470,13 +371,30 @@ class MemoryHolds(MemoryFace):
             until=row.hold_until or delivery.received_at,
         )
 
+    @override
+    async def once(self, handler: HandlerName, key: str, *, now: datetime, until: datetime | None = None) -> bool:
+        first = self._is_available(handler, key, now)
+        if first:
+            self.state.once_keys[handler, key] = now, until
+        return first
 
-# FOLDED: Scheduled runs in a store in memory.
-class MemorySchedules(MemoryFace):
-    """A ScheduleQueue."""
+    @override
+    async def available_once_keys(
+        self, handler: HandlerName, keys: Collection[str], *, now: datetime
+    ) -> frozenset[str]:
+        return frozenset(key for key in keys if self._is_available(handler, key, now))
 
+    @override
+    async def set_once_expiry(self, handler: HandlerName, key: str, *, until: datetime | None) -> None:
+        if (used := self.state.once_keys.get((handler, key))) is not None:
+            self.state.once_keys[handler, key] = used[0], until
+
+    def _is_available(self, handler: HandlerName, key: str, now: datetime) -> bool:
+        _, until = self.state.once_keys.get((handler, key), (now, now))
+        return until is not None and until <= now
+
+    @override
     async def follow_schedules(self, planned: Sequence[PlannedRun], *, now: datetime) -> Sequence[datetime]:
-        """Note when handlers run next."""
         schedules = self.state.schedules
         for name in [name for name, (_, next_at) in schedules.items() if next_at < now - FORGOTTEN_AFTER]:
             del schedules[name]
@@ -485,8 +403,8 @@ class MemorySchedules(MemoryFace):
                 schedules[one.handler] = one.schedule, one.next_at
         return [schedules[one.handler][1] for one in planned]
 
+    @override
     async def make_run(self, run: DueRun, *, now: datetime) -> RunOutcome:
-        """Store a run with its work item."""
         state, handler = self.state, run.handler
         schedule, noted = state.schedules.get(handler, ("", None))
         if noted != run.noted:
@@ -498,17 +416,16 @@ class MemorySchedules(MemoryFace):
             return RunOutcome.UNFINISHED
         if run.delivery.key in state.seqs:
             return RunOutcome.TAKEN
-        add(state, run.delivery)
+        state.add(run.delivery)
         state.make(NewWork(state.last_seq, handler, claim=False, trigger=Trigger.SCHEDULE), None, now)
         ended = [seq for seq in self._runs(handler) if seq <= state.routed and not self._is_open(seq)]
         for seq in ended[:-KEPT_RUNS]:
-            forget_words(state, seq)
-            remove_delivery(state, seq)
+            state.remove(seq)
         state.changes.set()
         return RunOutcome.MADE
 
     def _runs(self, handler: HandlerName) -> list[int]:
-        """Return the runs of a handler by seq, the one that was due first in front."""
+        """Return the seqs of a handler's runs, in the order in which they were due."""
         begin = run_keys(handler)
         found = {
             one.delivery.key: seq

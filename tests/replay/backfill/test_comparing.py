@@ -1,4 +1,4 @@
-"""Tests of finding and importing missing events, with a MemoryStore and fixed answers of the service."""
+"""Tests of finding and importing missing events, with an OpenStore and fixed answers of the service."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Tests of when a worker asks the service by itself, with a MemoryStore, fixed answers and a virtual clock."""
+"""Tests of when a worker asks the service by itself, with an OpenStore, fixed answers and a virtual clock."""
 
 import asyncio
 import logging
@@ -15,8 +15,7 @@ from receiver.errors import StoreError
 from receiver.replay.backfill.watching import EVERY, RETRIES_OVER, SILENCE, Backfilling
 from receiver.service.client import AsyncClient
 from receiver.signals import JobAsked, job_asked
-from receiver.stores.memory import MemoryStore
-from tests.doubles import NOON, body_of, event_of, pass_time, turns, watching
+from tests.doubles import NOON, OpenStore, body_of, event_of, pass_time, turns, watching
 from tests.replay.backfill.conftest import Open
 from tests.replay.backfill.world import JOB, Service, World, crawl, document, sent
 from tests.service.client.calling import BASE, KEY
@@ -217,7 +216,7 @@ async def test_an_error_for_one_job_does_not_delay_other_jobs(open_world: Open, 
     assert (status_asked(service) == 1) is asked
 
 
-class FillingStore(MemoryStore):
+class FillingStore(OpenStore):
     """A store that is full after it has stored so many parts. None means that it is never full."""
 
     full_after: int | None = None

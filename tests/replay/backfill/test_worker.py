@@ -12,8 +12,7 @@ from receiver.events import Event
 from receiver.replay.backfill.watching import EVERY, RETRIES_OVER
 from receiver.running import run_worker
 from receiver.settings import load_settings
-from receiver.stores.memory import MemoryStore
-from tests.doubles import NOON, appended, eventually, pass_time, soon
+from tests.doubles import NOON, OpenStore, appended, eventually, pass_time, soon
 from tests.replay.backfill.world import crawl, document, sent
 from tests.service.client.calling import KEY
 from tests.service.client.stub import Connection, serving
@@ -35,7 +34,7 @@ async def test_a_worker_backfills_only_if_the_setting_is_on(switched_on: bool) -
     def answer(connection: Connection) -> None:
         connection.answer(200, answers[connection.path.partition("?")[0]])
 
-    store, clock, stop = MemoryStore(), VirtualClock(NOON), asyncio.Event()
+    store, clock, stop = OpenStore(), VirtualClock(NOON), asyncio.Event()
     await appended(store, sent("crawl.completed", "w1"))
     with serving(answer) as stub:
         settings = load_settings(base_url=stub.address, api_key=KEY, backfill=switched_on)

@@ -14,8 +14,7 @@ from receiver.core.types import AppendOutcome, Origin
 from receiver.replay.backfill.comparing import Missing, Spool, compare, delivered, to_import
 from receiver.replay.backfill.production import Asked, produced
 from receiver.service.client import AsyncClient
-from receiver.stores.memory import MemoryStore
-from tests.doubles import NOON, appended
+from tests.doubles import NOON, OpenStore, appended
 from tests.service.client.calling import BASE, KEY, Steady, Ticking
 
 JOB = "019f2c10-0001-7a00-8b00-000000001eef"
@@ -72,7 +71,7 @@ class World:
     def __init__(self, service: Service) -> None:
         self.service = service
         self.job_id = JOB
-        self.store = MemoryStore()
+        self.store = OpenStore()
         self.clock = VirtualClock(NOON)
         self.client = AsyncClient(
             KEY, BASE, clock=Ticking(NOON), rng=Steady(), transport=httpx.MockTransport(service)

@@ -10,8 +10,7 @@ from receiver.service.simulator.faults import FaultKind, SimulatedRequest
 from receiver.service.simulator.ledger import Findings, Ledger, Mark, Wrong, mark
 from receiver.service.simulator.live import EndpointReply, LiveSent
 from receiver.service.simulator.run import SimulatedAttempt
-from receiver.stores.memory import MemoryStore
-from tests.doubles import NOON, appended, body_of, delivery
+from tests.doubles import NOON, OpenStore, appended, body_of, delivery
 
 BODY = body_of(id="job-1", webhookId="one")
 OTHER = body_of(id="job-1", webhookId="two")
@@ -40,7 +39,7 @@ class Kept:
     """A store with earlier deliveries, and the ledger of the run."""
 
     def __init__(self) -> None:
-        self.store = MemoryStore()
+        self.store = OpenStore()
         self.ledger = Ledger(NOON)
 
     async def check(self, *all_sent: LiveSent) -> Findings:
@@ -214,4 +213,4 @@ async def test_the_check_ignores_everything_before_the_run(kept: Kept) -> None:
 
 async def test_an_empty_store_has_a_mark() -> None:
     """Everything comes after it."""
-    assert await mark(MemoryStore()) == Mark(0, 0)
+    assert await mark(OpenStore()) == Mark(0, 0)

@@ -8,12 +8,11 @@ import pytest
 
 from receiver.core.clock import VirtualClock
 from receiver.core.ports.store import Store
-from receiver.stores.memory import MemoryStore
 from receiver.stores.postgres.store import PostgresStore
 from receiver.stores.sqlite.store import SqliteStore
 from receiver.web.console.app import ConsoleApp
 from receiver.web.console.parts import ConsoleOptions
-from tests.doubles import NOON
+from tests.doubles import NOON, OpenStore
 from tests.stores.opened import Opened
 from tests.web.console.browsing import Browser
 
@@ -31,7 +30,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
     """Each kind of store, empty."""
     match request.param:
         case "memory":
-            return MemoryStore()
+            return OpenStore()
         case "sqlite":
             return SqliteStore(f"sqlite:///{tmp_path / 'receiver.db'}")
         case _:

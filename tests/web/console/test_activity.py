@@ -9,7 +9,7 @@ from receiver.core.activity import LATE, HandlerLimits, WorkerSign
 from receiver.core.claims import HandlerClaim
 from receiver.core.clock import VirtualClock
 from receiver.core.work import StoreFacts
-from receiver.stores.memory import MemoryStore
+from tests.doubles import OpenStore
 from tests.stores.opened import DEAD, DONE, ONE, TWO, A, Opened, ended
 from tests.web.console.browsing import Browser
 
@@ -135,9 +135,9 @@ async def test_the_lag_of_a_standby_is_shown(browser: Browser, monkeypatch: pyte
     """Without a standby there is no such figure."""
     assert "lag of the last standby" not in await browser.page("/")
 
-    async def facts(self: MemoryStore) -> StoreFacts:
+    async def facts(self: OpenStore) -> StoreFacts:
         return StoreFacts(1, standby_lag=timedelta(seconds=70))
 
-    monkeypatch.setattr(MemoryStore, "facts", facts)
+    monkeypatch.setattr(OpenStore, "facts", facts)
 
     assert "<b>1 min 10 s</b><span>lag of the last standby</span>" in await browser.page("/")

@@ -10,12 +10,11 @@ from receiver.core.clock import VirtualClock
 from receiver.core.deliveries import DeliveryFilter
 from receiver.core.ports.reports import DeliveryReader
 from receiver.replay.backfill.asking import AskedResults, AskService
-from receiver.stores.memory import MemoryStore
 from receiver.web.console.app import ConsoleApp
 from receiver.web.console.job_results import KEPT, MAX_KEPT, JobComparisons
 from receiver.web.console.parts import ConsoleOptions
 from receiver.web.console.store import StoreAccess
-from tests.doubles import NOON, appended, eventually, soon
+from tests.doubles import NOON, OpenStore, appended, eventually, soon
 from tests.replay.backfill.world import JOB, Service, crawl, document, sent
 from tests.service.client.calling import KEY
 from tests.service.client.stub import Connection, serving
@@ -52,15 +51,15 @@ def clock() -> VirtualClock:
 
 
 @pytest.fixture
-async def store() -> MemoryStore:
+async def store() -> OpenStore:
     """Only the first page has arrived."""
-    made = MemoryStore()
+    made = OpenStore()
     await appended(made, sent("crawl.page", "w1", [document(1)]))
     return made
 
 
 @pytest.fixture
-async def browser(store: MemoryStore, clock: VirtualClock, address: str) -> AsyncIterator[Browser]:
+async def browser(store: OpenStore, clock: VirtualClock, address: str) -> AsyncIterator[Browser]:
     """A browser for a console with an API key."""
     app = ConsoleApp(store, clock, ConsoleOptions(version="1", results=AskService(KEY, address, clock)))
     async with app.lifespan():
@@ -75,14 +74,14 @@ async def asked(browser: Browser) -> str:
     return await browser.page(f"{AT}/results")
 
 
-async def stored(store: MemoryStore) -> list[str]:
+async def stored(store: OpenStore) -> list[str]:
     """Return the origins of what is stored."""
     return [one.delivery.origin.value async for one in store.iter_deliveries(DeliveryFilter())]
 
 
 @pytest.mark.parametrize(("verb", "origin"), [("backfill", "backfill"), ("fetch", "import")])
 async def test_missing_events_are_shown_and_then_imported(
-    browser: Browser, store: MemoryStore, verb: str, origin: str
+    browser: Browser, store: OpenStore, verb: str, origin: str
 ) -> None:
     """The action is recorded with its progress. The second comparison finds nothing."""
     page = await asked(browser)
@@ -115,7 +114,7 @@ async def test_a_job_that_cannot_be_compared_says_why(browser: Browser, service:
     assert KEY not in page
 
 
-async def test_without_an_api_key_the_page_says_what_to_set(store: MemoryStore, clock: VirtualClock) -> None:
+async def test_without_an_api_key_the_page_says_what_to_set(store: OpenStore, clock: VirtualClock) -> None:
     browser = Browser(ConsoleApp(store, clock, ConsoleOptions(version="1")))
 
     page = await browser.page(AT)
@@ -148,7 +147,7 @@ class Slow:
         self.closed += 1
 
 
-async def test_the_page_shows_how_far_the_service_has_told(store: MemoryStore, clock: VirtualClock) -> None:
+async def test_the_page_shows_how_far_the_service_has_told(store: OpenStore, clock: VirtualClock) -> None:
     """It reloads by itself, with JavaScript and without."""
     app = ConsoleApp(store, clock, ConsoleOptions(version="1", results=Slow()))
     browser = Browser(app)
@@ -168,7 +167,7 @@ async def test_the_page_shows_how_far_the_service_has_told(store: MemoryStore, c
 async def test_results_that_nobody_decides_about_are_forgotten(clock: VirtualClock) -> None:
     source = Slow()
     source.goes_on.set()
-    comparisons = JobComparisons(source, StoreAccess(MemoryStore()), clock)
+    comparisons = JobComparisons(source, StoreAccess(OpenStore()), clock)
     for number in range(MAX_KEPT + 1):
         comparisons.begin(f"job-{number}")
         await comparisons.idle()

@@ -18,7 +18,6 @@ from receiver.core.types import HandlerSwitch
 from receiver.core.work import WorkFilter
 from receiver.errors import StoreError
 from receiver.stores.memory import MemoryStore
-from receiver.stores.memory.store import MemoryReports
 from receiver.stores.sqlite import bodies
 from receiver.stores.sqlite.store import SqliteStore
 from receiver.web.console.actions import MAX_RUNNING, ActionRun, ActionRuns, TooManyActions
@@ -26,7 +25,7 @@ from receiver.web.console.app import ConsoleApp
 from receiver.web.console.parts import ConsoleOptions
 from receiver.web.console.reports import BackgroundReport
 from receiver.web.console.store import StoreAccess, StoreChanges
-from tests.doubles import NOON, delivery, soon
+from tests.doubles import NOON, OpenStore, delivery, soon
 from tests.stores.opened import DEAD, ONE, Opened
 from tests.web.console.browsing import Browser
 
@@ -130,7 +129,7 @@ async def test_a_locked_store_refuses_the_decision_alone(tmp_path: Path) -> None
 
 
 async def test_a_page_that_reads_is_not_cut_off_by_one_that_fails() -> None:
-    access = StoreAccess(MemoryStore())
+    access = StoreAccess(OpenStore())
     async with access.reading() as reports:
         with pytest.raises(StoreError):
             async with access.reading():
@@ -144,7 +143,7 @@ async def test_a_page_that_reads_is_not_cut_off_by_one_that_fails() -> None:
 
 async def test_a_report_is_not_shown_hours_after_it_was_read() -> None:
     """Of a large store each report takes longer than a page waits; nobody may have asked for the last one."""
-    access, numbers, gate = StoreAccess(MemoryStore()), iter(range(9)), asyncio.Event()
+    access, numbers, gate = StoreAccess(OpenStore()), iter(range(9)), asyncio.Event()
 
     async def read(reports: Reports) -> int:
         number = next(numbers)
@@ -172,7 +171,7 @@ async def test_a_fault_of_the_watch_ends_the_streams_so_that_browsers_come_again
             raise RuntimeError("no way")
             yield
 
-    changes = StoreChanges(Broken(MemoryStore()), VirtualClock(NOON))
+    changes = StoreChanges(Broken(OpenStore()), VirtualClock(NOON))
 
     assert await soon(changes.next()) is False
 
@@ -200,7 +199,7 @@ async def test_an_action_with_a_fault_says_so(tmp_path: Path) -> None:
 
 async def test_a_stop_counts_the_chunk_that_was_changed() -> None:
     """Whether the console stops or somebody stops the action: it can go on with the rest."""
-    store, clock = MemoryStore(), VirtualClock(NOON)
+    store, clock = OpenStore(), VirtualClock(NOON)
     runs, begun, goes_on = ActionRuns(StoreAccess(store), clock), asyncio.Event(), asyncio.Event()
 
     async def carry_out(reports: Reports, controls: Controls, run: ActionRun) -> None:
@@ -224,7 +223,7 @@ async def test_a_stop_counts_the_chunk_that_was_changed() -> None:
 
 
 async def test_no_more_actions_begin_than_a_console_can_hold() -> None:
-    runs, goes_on = ActionRuns(StoreAccess(MemoryStore()), VirtualClock(NOON)), asyncio.Event()
+    runs, goes_on = ActionRuns(StoreAccess(OpenStore()), VirtualClock(NOON)), asyncio.Event()
 
     async def carry_out(*_: object) -> None:
         await goes_on.wait()
@@ -239,17 +238,9 @@ async def test_no_more_actions_begin_than_a_console_can_hold() -> None:
     await runs.idle()
 
 
-class SeparateReaders(MemoryStore):
-    """Opens another reader each time, as a store outside the process does."""
-
-    @asynccontextmanager
-    async def reports(self) -> AsyncIterator[MemoryReports]:  # type: ignore[override]
-        yield MemoryReports()
-
-
 async def test_a_slow_page_does_not_hold_up_the_others() -> None:
     """Each page that reads gets a connection that nobody uses, until all are in use. Then it shares one."""
-    access = StoreAccess(SeparateReaders(), most=3)
+    access = StoreAccess(MemoryStore(), most=3)
     async with AsyncExitStack() as stack:
         lent = [await stack.enter_async_context(access.reading()) for _ in range(3)]
         assert len(set(map(id, lent))) == 3

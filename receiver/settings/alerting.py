@@ -1,4 +1,4 @@
-"""Assembly of alerts: where settings, the store and what is watched meet."""
+"""Alerts as the settings ask for them: what they are about, and where they are posted."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -35,7 +35,7 @@ def alert_kinds(settings: Settings) -> "frozenset[ConcernKind]":
 def open_poster(
     settings: Settings, clock: Clock, transport: "httpx.AsyncBaseTransport | None" = None
 ) -> "AlertPoster":
-    """Return what posts alerts. Raises ConfigurationError without ALERT_URL."""
+    """Return a poster of alerts. Raises ConfigurationError without ALERT_URL."""
     from receiver.signals.alerts.posting import AlertPoster
 
     if settings.alert_url is None:
@@ -55,7 +55,7 @@ async def alerting(
 ) -> AsyncIterator[None]:
     """Post alerts for as long as the block lasts, if ALERT_URL is set.
 
-    A worker gives the `keys` of its queue. A web process has none; it also watches what it refuses itself.
+    A worker passes the once keys of its queue. A web process has none, and also watches its own refusals.
     """
     if settings.alert_url is None:
         yield
