@@ -43,7 +43,7 @@ Result = Succeeded | Failed | Refused | Died
 
 
 POISON_AFTER = 2
-"""A work item is dead after so many processes have certainly died while they ran it."""
+"""A work item is dead after this many processes have certainly died while they ran it."""
 
 ENDS: Mapping[tuple[type[Result], bool], Cause] = MappingProxyType(
     {
@@ -90,7 +90,7 @@ def _due_again(
     """Return when the next attempt is due; `due_at` is what the schedule says, None if no attempt is left.
 
     A pause that the handler asked for replaces that of the schedule, without jitter. A pause that a service asked
-    for makes it longer if necessary, with a little jitter, so that not all items come back together.
+    for makes it longer if necessary, with a little jitter, which spreads the items that come back.
     """
     if due_at is None or isinstance(result, Died):
         return due_at
@@ -102,13 +102,13 @@ def _due_again(
 
 
 SUSPECT_LOSSES = 2
-"""From so many lost attempts on, a work item is suspicious."""
+"""After this many lost attempts a work item is suspicious."""
 
 
 def suspicious(*, suspect: bool, started: bool, lost: int) -> bool:
-    """Tell whether an item may have killed or blocked its workers, now that an attempt is lost. It must run alone.
+    """Return whether an item may have killed or blocked its workers, when an attempt is lost. It then runs alone.
 
-    `suspect` tells whether it was suspicious before, and `started` whether the lost attempt had started. `lost`
+    `suspect` is whether it was suspicious before, and `started` whether the lost attempt had started. `lost`
     counts this attempt too.
     """
     return suspect or started or lost >= SUSPECT_LOSSES
@@ -185,7 +185,7 @@ def followers_each(wanted: ClaimLimits, claimed: int, heads: int) -> int:
 
 
 def with_worker(work: Sequence[NewWork], states: Sequence[WorkState]) -> list[bool]:
-    """Tell which of new items the worker that made them may run: the claimed ones and their followers.
+    """Return which new items the worker that made them may run: those claimed, and their followers.
 
     Where the head of a lane is new, nothing was queued there before, so what is queued now follows the head.
     """

@@ -228,7 +228,7 @@ class EventReader:
         ]
 
     def read_batch(self, call: HandlerCall) -> HandlerCall:
-        """Return a call that is about to run, with the events of a batch, none of which takes much memory.
+        """Return a call that is about to run, with the events of a batch, all of which take little memory.
 
         Read now, they are in the processor's cache: with those of all that waits, a worker took a tenth longer.
         """

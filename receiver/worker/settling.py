@@ -51,7 +51,7 @@ def emit_ended(item: WorkItem, settlement: Settlement, failure: Failure | None =
     `failure` is what the handler raised. `recorded` is False when this worker had lost its lease on the item.
     """
     if not (attempt_succeeded.receivers or attempt_failed.receivers or work_done.receivers or work_dead.receivers):
-        return  # nobody watches, and asking for an enum's member costs more than this
+        return  # reading a member of an enum would cost more than this
     exception = None if failure is None else _kept_exception(item, failure)
     succeeded = settlement.attempt.outcome is AttemptOutcome.SUCCEEDED
     if not (recorded and succeeded):

@@ -51,7 +51,7 @@ async def test_a_handler_that_blocks_the_event_loop_is_told(caplog: pytest.LogCa
     blocked, free = caplog.records
     assert [event_of(one) for one in caplog.records] == ["event_loop_blocked", "event_loop_free"]
     assert blocked.__dict__["handler"] == free.__dict__["by"] == "h"
-    assert blocked.__dict__["where"].startswith("tests/worker/test_loop_watch.py:")
+    assert blocked.__dict__["where"].startswith("tests/worker/test_strain.py:")
     assert (blocked.__dict__["seconds"], free.__dict__["seconds"]) == (MAX_MISSED, 25)
     assert "plain function" in blocked.__dict__["advice"]
 
@@ -111,7 +111,7 @@ async def test_a_task_that_a_handler_left_behind_is_told_with_its_place(caplog: 
 
     [record] = caplog.records
     assert record.__dict__["handler"] is None
-    assert record.__dict__["where"].startswith("tests/worker/test_loop_watch.py:")
+    assert record.__dict__["where"].startswith("tests/worker/test_strain.py:")
 
 
 async def test_the_thread_of_a_watch_gets_answers_from_its_loop() -> None:
