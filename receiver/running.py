@@ -2,14 +2,13 @@
 
 import asyncio
 import os
-import random
 import socket
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from pathlib import Path
 
 from receiver.core.activity import HandlerLimits, WorkerSign
-from receiver.core.clock import Clock
+from receiver.core.clock import Clock, running_beside
 from receiver.core.ports.queue import WorkQueue
 from receiver.core.ports.store import Store
 from receiver.core.types import HandlerName, WorkerId
@@ -23,15 +22,14 @@ from receiver.signals.ending import flush_all
 from receiver.signals.traces.switch import attempt_traces
 from receiver.stores import open_clock, open_store
 from receiver.web.metrics import MetricsEndpoint
-from receiver.worker.assembly import ask_store, open_processes, open_runner
-from receiver.worker.claiming import WorkerLimits
-from receiver.worker.events import Unhandled
-from receiver.worker.memory_budget import MemoryBudget
-from receiver.worker.routing.trial import RoutingTrial, RoutingWatch
-from receiver.worker.upkeep.background import running_beside
-from receiver.worker.upkeep.presence import shown_alive
+from receiver.worker.calls.processes import open_processes
+from receiver.worker.calls.runner import ask_store, open_runner
+from receiver.worker.events import MemoryBudget, Unhandled
+from receiver.worker.trial import RoutingTrial, RoutingWatch
 from receiver.worker.upkeep.retention import Retention, indexing
-from receiver.worker.worker import Worker
+from receiver.worker.upkeep.supervisor import shown_alive
+from receiver.worker.work_in_hand import WorkerLimits
+from receiver.worker.worker import Worker, WorkerOptions
 
 
 async def run_worker(
@@ -157,22 +155,15 @@ async def _open_worker(
         ) as runner,
     ):
         trial = RoutingTrial(trial_processes, clock, router, handlers=settings.handlers, folder=Path.cwd())
-        rng = random.Random()  # noqa: S311 - spreads retries, protects nothing
-        yield Worker(
-            queue,
-            router,
-            clock,
-            runner,
-            worker=worker,
-            limits=limits,
-            rng=rng,
+        options = WorkerOptions(
             memory=memory,
             trial=trial if careful else None,
+            watch=watch,
             unhandled=Unhandled(stubs=stubs),
             started=started,
-            watch=watch,
             store=settings.other_store(),
         )
+        yield Worker(queue, router, clock, runner, worker, limits, options)
 
 
 @asynccontextmanager

@@ -198,7 +198,7 @@ def write_traced(notes: Path, arguments: Sequence[str]) -> None:
 async def trace_delivery(folder: Path) -> Flow:
     """Let another process append deliveries one by one, while a worker runs a handler on each."""
     from receiver.running import run_worker
-    from receiver.worker.upkeep.presence import new_worker_id
+    from receiver.worker.upkeep.supervisor import new_worker_id
 
     settings, router, ran = settings_in(folder), Router(), asyncio.Queue[str]()
 

@@ -15,8 +15,8 @@ from receiver.errors import ReceiverError
 from receiver.routing import Router
 from receiver.routing.resources import open_resources
 from receiver.worker.calls.runner import Runner
-from receiver.worker.claiming import MAX_BYTES, WorkerLimits
-from receiver.worker.worker import Worker
+from receiver.worker.work_in_hand import MAX_BYTES, WorkerLimits
+from receiver.worker.worker import Worker, WorkerOptions
 from tests.doubles import NOON, Inline, OpenStore, appended, pass_time, soon, turns
 
 SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
@@ -53,9 +53,9 @@ class Workbench:
             self.router,
             self.clock,
             runner,
-            worker=WorkerId(worker),
-            limits=WorkerLimits(concurrency=32, threads=8, processes=2, lease=MINUTE, max_bytes=max_bytes),
-            rng=random.Random(1),
+            WorkerId(worker),
+            WorkerLimits(concurrency=32, threads=8, processes=2, lease=MINUTE, max_bytes=max_bytes),
+            WorkerOptions(rng=random.Random(1)),
         )
         stop = self._stop
         running = asyncio.create_task(dispatcher.run(stop, grace=SECOND))

@@ -31,9 +31,9 @@ from receiver.runtime.event_loop import run
 from receiver.runtime.log_lines import event_log
 from receiver.runtime.processes import end_after_parent, tell_exit_code
 from receiver.settings import Settings, export_env_file
-from receiver.worker.routing.trial import RoutingWatch
-from receiver.worker.upkeep.presence import new_worker_id
-from receiver.worker.upkeep.strain import Exhaustion, LoopWatch
+from receiver.worker.trial import RoutingWatch
+from receiver.worker.upkeep.strain import LoopWatch, UsageWatch
+from receiver.worker.upkeep.supervisor import new_worker_id
 
 log = event_log(__name__)
 
@@ -143,11 +143,11 @@ def work(
     router = _load(settings)
     worker = WorkerId(name) if name else new_worker_id()
     dead = [WorkerId(name) for name in takes_over]
-    exhaustion = Exhaustion(settings.max_memory)
+    usage = UsageWatch(settings.max_memory)
     watch = RoutingWatch(partial(_leave, FAILED) if with_parent else _start_again)
     try:
         left_behind = run(
-            _work(settings, router, worker, dead, stopper, exhaustion, watch, careful=not with_parent, stubs=stubs)
+            _work(settings, router, worker, dead, stopper, usage, watch, careful=not with_parent, stubs=stubs)
         )
     except ReceiverError as exc:
         if isinstance(exc, HandlerError) and exc.__cause__ is not None:
@@ -163,8 +163,8 @@ def work(
     if left_behind:
         advice = "they did not finish within the grace time; they are stopped now and will run again"
         log.warning("handlers_left_behind", extra={"count": left_behind, "advice": advice})
-    if left_behind or exhaustion.found:
-        _leave(FAILED if exhaustion.found else OK)
+    if left_behind or usage.found:
+        _leave(FAILED if usage.found else OK)
     return OK
 
 
@@ -204,7 +204,7 @@ async def _work(
     worker: WorkerId,
     dead: Sequence[WorkerId],
     stopper: Stopper,
-    exhaustion: Exhaustion,
+    usage: UsageWatch,
     watch: RoutingWatch,
     *,
     careful: bool,  # a worker without a supervisor cannot know whether another worker has died
@@ -217,7 +217,7 @@ async def _work(
         signal.signal(signal_number, stopper.ask)
     log.info("worker_started", extra={"handlers": len(router), "worker": worker})
     await _warn_of_work_without_handler(settings, router)
-    watching = asyncio.create_task(exhaustion.watch(stop, SystemClock()))
+    watching = asyncio.create_task(usage.watch(stop, SystemClock()))
     watch.start()
     LoopWatch.of_running_loop(SystemClock()).start()
     try:
@@ -230,7 +230,7 @@ async def _work(
             careful=careful,
             watch=watch,
             stubs=stubs,
-            started=exhaustion.note,
+            started=usage.note,
         )
     finally:
         watching.cancel()

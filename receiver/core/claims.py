@@ -14,7 +14,7 @@ from receiver.core.work import Attempt
 class RoutingBatch:
     """Deliveries that no worker has routed. When they were read, all up to the seq `after` had been routed.
 
-    `any_backfilled` tells whether a backfill has ever stored a delivery here. `server` is the one that they were
+    `any_backfilled` is whether a backfill has ever stored a delivery here. `server` is the one that they were
     read from, in a store where another server may take its place.
     """
 
@@ -37,10 +37,10 @@ class WorkItem(NamedTuple):
 
     `attempt` counts from 1 and includes this one. Of the attempts before it, `uncounted` do not count in the
     handler's schedule: they ended with their worker, or came before an operator asked for a retry. `deaths` counts
-    the processes, of workers and of handlers, that certainly died while they ran it. `in_lane` tells whether it has
-    a lane.
+    the processes, of workers and of handlers, that certainly died while they ran it. `in_lane` is whether it has a
+    lane.
 
-    `followers` are the next ones in the queue of its lane, in order, and nobody has attempted them. The worker may
+    `followers` are the next ones in the queue of its lane, in order, without any attempt so far. The worker may
     run each once the one before has succeeded. They are not under a lease: that of this item keeps the lane.
     """
 
@@ -74,8 +74,8 @@ class HandlerClaim:
 class ClaimLimits:
     """How much to claim: items with their followers, and bytes of their bodies (one item always fits).
 
-    The first `starting` items are noted as started, so that if the worker dies at once, the store knows what it
-    ran. With `suspects` the claim takes only items that may have killed their worker; without it, only the others.
+    The first `starting` items are noted as started: if the worker dies now, the store knows what it ran. With
+    `suspects` the claim takes only items that may have killed their worker; without it, only the others.
     """
 
     limit: int

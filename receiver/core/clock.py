@@ -5,10 +5,10 @@ import heapq
 import itertools
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
-from typing import Protocol
+from typing import Any, Protocol
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -195,6 +195,30 @@ async def time_limit(clock: Clock, duration: timedelta) -> AsyncIterator[asyncio
             yield limit
         finally:
             timer.cancel()
+
+
+@asynccontextmanager
+async def running_beside(coroutine: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Run a coroutine in a task for as long as the block lasts, then cancel it."""
+    task = asyncio.create_task(coroutine)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+async def first_of(*waits: Coroutine[Any, Any, object]) -> None:
+    """Return when the first of them has returned, and cancel the others. Raises what that one raised."""
+    tasks = [asyncio.create_task(wait) for wait in waits]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+    for task in done:
+        task.result()
 
 
 def to_micros(moment: datetime) -> int:

@@ -1,9 +1,10 @@
 """The rules of work: in which state an item begins, when it may run, and what the end of an attempt means."""
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from types import MappingProxyType
 
 from receiver.core.claims import ClaimLimits, HeldItem, JobPages, Settlement, WorkItem
 from receiver.core.retries import MAX_PAUSE, RetrySchedule
@@ -41,45 +42,27 @@ class Died:
 Result = Succeeded | Failed | Refused | Died
 
 
-@dataclass(frozen=True, slots=True)
-class Complete:
-    """The work item is done."""
-
-
-@dataclass(frozen=True, slots=True)
-class RetryAt:
-    """The work item waits until `due_at`."""
-
-    due_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class Bury:
-    """The work item is dead."""
-
-
 POISON_AFTER = 2
-"""A work item is dead after so many processes have certainly died while they ran it."""
+"""A work item is dead after this many processes have certainly died while they ran it."""
 
-Decision = Complete | RetryAt | Bury
+ENDS: Mapping[tuple[type[Result], bool], Cause] = MappingProxyType(
+    {
+        (Succeeded, True): Cause.SUCCEEDED,
+        (Succeeded, False): Cause.SUCCEEDED,
+        (Failed, True): Cause.FAILED,
+        (Failed, False): Cause.FAILED_FOR_GOOD,
+        (Died, True): Cause.FAILED,
+        (Died, False): Cause.FAILED_FOR_GOOD,
+        (Refused, True): Cause.FAILED_FOR_GOOD,
+        (Refused, False): Cause.FAILED_FOR_GOOD,
+    }
+)
+"""Why a running work item changes its state, by the result of the attempt and by whether an attempt is left."""
+
+_STATES = {row: next_state(WorkState.RUNNING, cause) for row, cause in ENDS.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class Release:
-    """A held work item may run."""
-
-    note: str
-
-
-@dataclass(frozen=True, slots=True)
-class RecheckAt:
-    """A held work item stays held until the next check."""
-
-    at: datetime
-    note: str
-
-
-def decide(
+def after_attempt(
     result: Result,
     *,
     attempt: int,
@@ -87,57 +70,45 @@ def decide(
     now: datetime,
     rng: random.Random,
     deaths: int = 0,
-) -> Decision:
-    """Return what becomes of a work item after an attempt; `attempt` is its number without the uncounted ones.
+) -> tuple[WorkState, datetime]:
+    """Return the state that follows from a result by `ENDS`, and when the item is due if that is WAITING.
 
-    `deaths` counts the processes that had died before while they ran it. A pause that the handler asked for
-    replaces that of the schedule, without jitter. A pause that a service asked for makes it longer if necessary,
-    with a little jitter, so that not all items come back together. Neither changes the number of attempts.
+    `attempt` is the number of the attempt without the uncounted ones. `deaths` counts the processes that had died
+    before while they ran the item.
     """
-    match result:
-        case Succeeded():
-            return Complete()
-        case Refused():
-            return Bury()
-        case Died() if deaths + 1 >= POISON_AFTER:
-            return Bury()
-        case Died():
-            return decide(Failed(), attempt=attempt, schedule=schedule, now=now, rng=rng)
-        case Failed(after, at_least):
-            due_at = schedule.due_after(attempt, now=now, rng=rng)
-            if due_at is None:
-                return Bury()
-            if after is not None:
-                return RetryAt(now + min(after, MAX_PAUSE))
-            if at_least is not None:
-                due_at = max(due_at, now + min(at_least, MAX_PAUSE) * rng.uniform(1.0, 1.1))
-            return RetryAt(due_at)
+    if isinstance(result, Succeeded | Refused):
+        return _STATES[type(result), True], now
+    due_at = None
+    if isinstance(result, Failed) or deaths + 1 < POISON_AFTER:
+        due_at = _due_again(result, schedule.due_after(attempt, now=now, rng=rng), now, rng)
+    return _STATES[type(result), due_at is not None], due_at or now
 
 
-def state_after(decision: Decision) -> WorkState:
-    """Return the state to which a decision moves a work item that runs."""
-    match decision:
-        case Complete():
-            return _SUCCEEDED
-        case RetryAt():
-            return _FAILED
-        case Bury():
-            return _FAILED_FOR_GOOD
+def _due_again(
+    result: Failed | Died, due_at: datetime | None, now: datetime, rng: random.Random
+) -> datetime | None:
+    """Return when the next attempt is due; `due_at` is what the schedule says, None if no attempt is left.
 
-
-_SUCCEEDED = next_state(WorkState.RUNNING, Cause.SUCCEEDED)
-_FAILED = next_state(WorkState.RUNNING, Cause.FAILED)
-_FAILED_FOR_GOOD = next_state(WorkState.RUNNING, Cause.FAILED_FOR_GOOD)
+    A pause that the handler asked for replaces that of the schedule, without jitter. A pause that a service asked
+    for makes it longer if necessary, with a little jitter, which spreads the items that come back.
+    """
+    if due_at is None or isinstance(result, Died):
+        return due_at
+    if result.after is not None:
+        return now + min(result.after, MAX_PAUSE)
+    if result.at_least is not None:
+        return max(due_at, now + min(result.at_least, MAX_PAUSE) * rng.uniform(1.0, 1.1))
+    return due_at
 
 
 SUSPECT_LOSSES = 2
-"""From so many lost attempts on, a work item is suspicious."""
+"""After this many lost attempts a work item is suspicious."""
 
 
 def suspicious(*, suspect: bool, started: bool, lost: int) -> bool:
-    """Tell whether an item may have killed or blocked its workers, now that an attempt is lost. It must run alone.
+    """Return whether an item may have killed or blocked its workers, when an attempt is lost. It then runs alone.
 
-    `suspect` tells whether it was suspicious before, and `started` whether the lost attempt had started. `lost`
+    `suspect` is whether it was suspicious before, and `started` whether the lost attempt had started. `lost`
     counts this attempt too.
     """
     return suspect or started or lost >= SUSPECT_LOSSES
@@ -214,7 +185,7 @@ def followers_each(wanted: ClaimLimits, claimed: int, heads: int) -> int:
 
 
 def with_worker(work: Sequence[NewWork], states: Sequence[WorkState]) -> list[bool]:
-    """Tell which of new items the worker that made them may run: the claimed ones and their followers.
+    """Return which new items the worker that made them may run: those claimed, and their followers.
 
     Where the head of a lane is new, nothing was queued there before, so what is queued now follows the head.
     """
@@ -259,6 +230,21 @@ class Pace:
     def _until(self, now: datetime) -> datetime:
         # No attempt sets it so far ahead: the clock was set back. Nothing should wait until it comes there again.
         return now if self.until - now > _SLACK + self.interval else self.until
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """A held work item may run."""
+
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class RecheckAt:
+    """A held work item stays held until the next check."""
+
+    at: datetime
+    note: str
 
 
 _RECHECK = timedelta(seconds=1)

@@ -9,7 +9,7 @@ The theory:
 
 - Claim. One worker at a time runs an item. CLAIMED makes it RUNNING under a lease, and each claim is one attempt.
   Only the worker that has the lease ends the attempt. When that worker stops, it returns the item. When it dies or
-  does not renew the lease in time, any worker records the attempt as lost. Leases go by a clock that nobody sets.
+  does not renew the lease in time, any worker records the attempt as lost. Leases go by a clock that cannot be set.
 - Retry. An attempt that failed sends the item back to WAITING with a later due time, until its schedule is spent.
 - Lane. Items of one lane run one after the other. The head of a lane is WAITING or RUNNING, or it is DEAD and stops
   its lane until an operator decides. The others are QUEUED. When the head leaves, LANE_FREED takes the next one.
@@ -154,7 +154,7 @@ BURIABLE = states_before(Cause.BURIED)
 """An operator may bury an item in one of these; one that is DEAD only while its lane stands still."""
 
 RETRACTABLE = tuple(state for state in BURIABLE if state is not WorkState.DEAD)
-"""An operator may take back an item in one of these, as long as nobody has attempted it."""
+"""An operator may take back an item in one of these, as long as it has had no attempt."""
 
 LANE_HEADS = tuple(state for state in WorkState if state in (*CLAIMABLE, *LEASED))
 """An item of a lane in one of these is its head. One that is DEAD may be the head too."""

@@ -18,8 +18,8 @@ from receiver.routing.policies import RunsIn
 from receiver.routing.resources import needed_by
 from receiver.runtime.tracebacks import traceback_of
 from receiver.signals.traces.contracts import AttemptTraces
-from receiver.worker.assembly import open_runner
 from receiver.worker.attempts import AttemptRunner, Claimed
+from receiver.worker.calls.runner import open_runner
 from receiver.worker.events import read_to_route, wanting
 
 

@@ -14,7 +14,7 @@ from receiver.replay.selection import Chosen
 from receiver.routing import Handler, Router
 from receiver.service.samples import encode
 from receiver.worker.events import lane_of, read_to_route, wanting
-from receiver.worker.routing.planning import hold_for
+from receiver.worker.routing import hold_for
 
 
 def new_work(chosen: Chosen, handlers: Iterable[Handler], router: Router, now: datetime) -> Sequence[NewWork]:

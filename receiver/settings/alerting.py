@@ -5,10 +5,9 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
-from receiver.core.clock import Clock
+from receiver.core.clock import Clock, running_beside
 from receiver.errors import ConfigurationError
 from receiver.settings import PREFIX, Settings
-from receiver.worker.upkeep.background import running_beside
 
 if TYPE_CHECKING:  # few deployments have alerts
     import httpx

@@ -25,11 +25,10 @@ from receiver.stores import open_store
 from receiver.testing.clock import SteppedClock, turns
 from receiver.testing.delivering import require_router
 from receiver.testing.work import Work
-from receiver.worker.assembly import ask_store, open_runner
 from receiver.worker.attempts import AttemptRunner, Claimed, Ended
-from receiver.worker.calls.runner import NO_RESOURCES
-from receiver.worker.claiming import WorkerLimits
-from receiver.worker.worker import Worker
+from receiver.worker.calls.runner import NO_RESOURCES, ask_store, open_runner
+from receiver.worker.work_in_hand import WorkerLimits
+from receiver.worker.worker import Worker, WorkerOptions
 
 SECRET = "example-secret"  # noqa: S105 - signs made-up deliveries
 
@@ -241,9 +240,9 @@ async def _working(
             router,
             clock,
             _WatchedRunner(runner, watch),
-            worker=WorkerId("test"),
-            limits=limits,
-            rng=random.Random(0),  # noqa: S311 - spreads retries, protects nothing
+            WorkerId("test"),
+            limits,
+            WorkerOptions(rng=random.Random(0)),  # noqa: S311 - spreads retries, protects nothing
         )
         async with _running(worker):
             with clock.moving_with(watch.quiet):

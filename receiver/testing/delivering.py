@@ -11,7 +11,7 @@ from typing import Any, TypedDict, Unpack
 from receiver.core.clock import SystemClock
 from receiver.core.deliveries import Delivery, StoredDelivery
 from receiver.core.envelope import mask_headers, read_envelope
-from receiver.core.rules import decide, state_after
+from receiver.core.rules import after_attempt
 from receiver.core.types import HandlerName, Headers, Origin, Trigger
 from receiver.errors import HandlerError
 from receiver.events import Event, ScheduledRun
@@ -22,8 +22,7 @@ from receiver.routing.resources import require_given
 from receiver.runtime.tracebacks import is_users_code
 from receiver.testing.samples import Deliverable, as_body
 from receiver.testing.work import Work
-from receiver.worker.assembly import open_runner
-from receiver.worker.calls.runner import NO_RESOURCES
+from receiver.worker.calls.runner import NO_RESOURCES, open_runner
 from receiver.worker.events import read_to_route, wanting
 from receiver.worker.upkeep.schedules import run_delivery
 
@@ -177,7 +176,7 @@ def _answering(asked: Collection[str]) -> AskOnce:
 
 def _run(ran: LocalRun) -> HandlerRun:
     attempt, delivery = ran.attempt, ran.stored.delivery
-    decision = decide(
+    state, _ = after_attempt(
         ran.result,
         attempt=attempt.number,
         schedule=ran.handler.schedule,
@@ -188,7 +187,7 @@ def _run(ran: LocalRun) -> HandlerRun:
         handler=ran.handler.name,
         type=delivery.type,
         id=delivery.key,
-        state=state_after(decision),
+        state=state,
         attempts=attempt.number,
         error=attempt.error,
         traceback=ran.traceback,

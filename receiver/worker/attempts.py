@@ -1,4 +1,4 @@
-"""An attempt at a work item: how it is claimed, how it ended, and its line in the log."""
+"""An attempt at a work item: what was claimed, how it ended, what the end means, and its line in the log."""
 
 import inspect
 import logging
@@ -21,7 +21,6 @@ from receiver.routing import Handler
 from receiver.runtime.log_lines import event_log
 from receiver.runtime.tracebacks import error_line, frames, traceback_of, user_frames
 
-# FOLDED: The reason why an attempt failed, as texts that every store takes, and what it means for the work item.
 MAX_TRACEBACK_LENGTH = 8_000
 
 
@@ -42,11 +41,11 @@ class NoProcess(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Raised:
-    """An exception as texts, in a form that can be sent from one process to another.
+    """An exception as texts that every store takes and that can be sent to another process.
 
     `error` is its class and message in one line. `classes` are the names of its class and of the base classes, the
-    nearest first. `frames` are lines that show where the user's code raised it. `after` is how long a `Retry` or a
-    `RateLimited` asks to wait.
+    nearest first. `frames` are lines that show where the user's code raised it. `after` is the pause that a `Retry`
+    or a `RateLimited` asks for.
     """
 
     error: str
@@ -57,22 +56,22 @@ class Raised:
 
     @property
     def deliberate(self) -> bool:
-        """Tell whether the handler decided about its work item, with `Retry` or `GiveUp`.
+        """Return whether the handler raised `Retry` or `GiveUp` on purpose.
 
-        A NoApiKey is a GiveUp too, and nobody chose it: the handler did not know that there is no key.
+        A NoApiKey is a GiveUp that it did not choose.
         """
         return (_RETRY in self.classes or _GIVE_UP in self.classes) and _NO_API_KEY not in self.classes
 
     @classmethod
     def of(cls, error: BaseException) -> "Raised":
-        """Describe an exception. This works even if the exception's own `__str__` raises."""
+        """Describe an exception, even one whose `__str__` raises."""
         if isinstance(error, RaisedElsewhere):
             return error.raised
         name = "retry_after" if isinstance(error, RateLimited) else "after"
         after = getattr(error, name, None)  # a subclass may not have set it, or may have set something else
         return cls(
             describe(error),
-            _cut_traceback(error),
+            storable(traceback_of(error)[-MAX_TRACEBACK_LENGTH:]),  # the end says what happened
             _names(type(error).__mro__),
             # Where our own code raised these does not matter, but where a handler was at its time-out does.
             tuple(user_frames(error) if isinstance(error, TimedOut | ProcessDied | NoProcess) else frames(error)),
@@ -81,7 +80,7 @@ class Raised:
 
 
 class RaisedElsewhere(Exception):
-    """Stands for an exception of which only a description is kept: of another process, or of too large an event."""
+    """Stands for an exception of another process, or of an event too large to keep: only a description is left."""
 
     def __init__(self, raised: Raised) -> None:
         super().__init__(raised.error)
@@ -90,7 +89,10 @@ class RaisedElsewhere(Exception):
 
 
 def require_done(result: object) -> object:
-    """Return what a plain function returned; raise TypeError if that is work which nobody would do."""
+    """Return what a plain function returned.
+
+    Raises TypeError if that is a coroutine or generator that would never run.
+    """
     if result is None:
         return None
     if inspect.isawaitable(result) or inspect.isgenerator(result) or inspect.isasyncgen(result):
@@ -106,10 +108,9 @@ def require_done(result: object) -> object:
 def result_of(raised: Raised, handler: Handler) -> Result:
     """Return what an exception means under the handler's policy.
 
-    `Retry` and `GiveUp` do what they say. Otherwise the policy decides by the nearest class that it names. A policy
-    with `retry_on` gives up on all other classes. The policy does not apply to a process that dies or does not
-    start, nor to a store that cannot be reached. After a `RateLimited` the retry waits at least as long as the
-    service asks.
+    `Retry` and `GiveUp` come first. Then the policy decides by the nearest class that it names, but not about a
+    process that dies or does not start, nor about a store that is unreachable. With `retry_on` it gives up on all
+    other classes. After a `RateLimited` the retry waits at least as long as the service asks.
     """
     if _RETRY in raised.classes:
         return Failed(raised.after)
@@ -130,12 +131,8 @@ def result_of(raised: Raised, handler: Handler) -> Result:
 
 
 def describe(error: BaseException) -> str:
-    """Return class and message of an error in one line that every store takes; of a time-out the message alone."""
+    """Return class and message of an error in one line for any store; of a time-out, the message alone."""
     return storable(str(error) if isinstance(error, TimedOut) else error_line(error))
-
-
-def _cut_traceback(error: BaseException) -> str:
-    return storable(traceback_of(error)[-MAX_TRACEBACK_LENGTH:])  # the end says what happened
 
 
 def _names(classes: tuple[type[BaseException], ...]) -> tuple[str, ...]:
@@ -147,24 +144,26 @@ _RETRY, _GIVE_UP, _DIED, _NO_PROCESS, _STORE_ERROR, _RATE_LIMITED, _NO_API_KEY =
 )
 
 
-# FOLDED: What a call of a handler asks for with `ctx.later`: it is made when the attempt is recorded as a success.
 MAX_CALLS = 100
-"""For one event, and one more for each other event of a batch: more is a loop that does not end."""
+"""For one event, and one more for each further event of a batch. More is an endless loop."""
 
 
 @dataclass(frozen=True, slots=True)
 class LaterCall:
-    """A handler to run for the same delivery, so long after the end of the attempt."""
+    """A handler to run for the same delivery, `after` the end of the attempt."""
 
     handler: HandlerName
     after: timedelta
 
 
 class LaterCalls:
-    """The calls of one attempt, or of one call with a batch. Threads may add to it."""
+    """What one call of a handler asks for with `ctx.later`, made when its success is recorded.
+
+    Threads may add to it.
+    """
 
     def __init__(self, handlers: Collection[Handler], events: Sequence[Event], work_ids: Sequence[int]) -> None:
-        """`events` are what the handler got, and `work_ids` the work items that they belong to."""
+        """`events` are what the handler got, and `work_ids` their work items."""
         self._handlers = handlers
         self._events = events
         self._places = {id(event): place for place, event in enumerate(events)}
@@ -174,7 +173,7 @@ class LaterCalls:
         self._ended = False
 
     def add(self, wanted: object, event: object, after: timedelta) -> None:
-        """Note a call. Raises HandlerError if it cannot be made, and RuntimeError if the attempt has ended."""
+        """Add a call. Raises HandlerError if it cannot be made, and RuntimeError if the attempt has ended."""
         if self._ended:
             raise RuntimeError("ctx.later was called after the attempt had ended, so nothing would come of it")
         place = self._places.get(id(event))
@@ -201,7 +200,7 @@ class LaterCalls:
         self._calls.setdefault(self._work_ids[place], []).append(LaterCall(handler.name, after))
 
     def end(self) -> Mapping[int, Sequence[LaterCall]]:
-        """Return the calls by work item. From now on none is taken."""
+        """Return the calls by work item, and accept no more."""
         self._ended = True
         return self._calls
 
@@ -236,13 +235,13 @@ def _is(handler: Handler, wanted: str | Callable[..., Any]) -> bool:
 log = event_log(__name__)
 
 MAX_ITEMS = 1_000
-"""Ends that are recorded in one transaction. While it writes, no delivery can be stored."""
+"""Ends of attempts in one transaction, during which no delivery can be stored."""
 
 
 class Claimed(NamedTuple):
     """A claimed work item and its handler. `event` is None until the body has been read.
 
-    `refusal` says why the handler must not be called. `run` is for items that run one after the other.
+    `refusal` says why the handler must not be called. `run` is there if the item has followers or is one.
     """
 
     item: WorkItem
@@ -252,12 +251,16 @@ class Claimed(NamedTuple):
     run: "LaneRun | None" = None
 
 
-class LaneRun:
-    """A claimed item and its followers, of which each runs once the one before has succeeded.
+HandlerCall = tuple[Claimed, ...]
+"""The work items of one call of a handler: a single one, or a batch."""
 
-    `head` is the item that the store has under a lease. `begun` are the ids of those that are ready, or run, or
-    wait for their record, in order, and `waiting` are the followers behind them. `started` is the last one that has
-    got a slot.
+
+class LaneRun:
+    """A claimed item and its followers, each of which runs once the one before has succeeded.
+
+    `head` is the item that the store has under a lease. `begun` are the ids of those that are ready, running, or
+    waiting for their record, in order; `waiting` are the followers after these. `started` is the last one to get a
+    slot.
     """
 
     __slots__ = ("begun", "head", "started", "waiting")
@@ -269,7 +272,7 @@ class LaneRun:
         self.started: int | None = None
 
     def begin_next(self) -> Claimed | None:
-        """Take the next follower, None if there is none."""
+        """Take the next follower; return None if there is none."""
         if not self.waiting:
             return None
         following = self.waiting.popleft()
@@ -280,9 +283,8 @@ class LaneRun:
 class Ended(NamedTuple):
     """How an attempt ended: the record for the store, and the result that decides what comes next.
 
-    `value` is what the handler returned, `error` what it raised. All items of a batch have the same two. `raised`
-    describes the error; only the first item of a batch has its frames, so that they are logged once. `later` is
-    what the handler asked for with `ctx.later`, if the attempt succeeded.
+    `value` is what the handler returned, `error` what it raised, and `raised` describes that. In a batch only the
+    first item has the frames, which are logged once. `later` is what a successful attempt asked for by `ctx.later`.
     """
 
     attempt: Attempt
@@ -304,7 +306,7 @@ class AttemptRunner(Protocol):
 
 
 def by_end(call: Sequence[Claimed], ends: Sequence[Ended]) -> Iterable[tuple[Sequence[Claimed], Ended]]:
-    """Return the items of a call that have the very same end together, at most MAX_ITEMS, and that end."""
+    """Group the items of a call, at most MAX_ITEMS together, by the very same end."""
     if len(call) == 1:
         return [(call, ends[0])]
     alike: dict[int, tuple[list[Claimed], Ended]] = {}
@@ -316,7 +318,7 @@ def by_end(call: Sequence[Claimed], ends: Sequence[Ended]) -> Iterable[tuple[Seq
 
 
 def refused(claimed: Claimed, now: datetime) -> Ended:
-    """Return the end of an attempt that is refused, and not made."""
+    """Return the end of an attempt that was refused and not made."""
     item = claimed.item
     return Ended(
         Attempt(item.attempt, item.trigger, now, now, AttemptOutcome.FAILED, claimed.refusal),
@@ -333,7 +335,7 @@ def broken(claimed: Claimed, error: str, now: datetime) -> Ended:
 def log_attempt(
     claimed: Claimed, ended: Ended, state: WorkState, due_at: datetime, *, store: str | None = None
 ) -> None:
-    """Log how an attempt ended and what comes next. A command in the line names `store`, if that is given."""
+    """Log how an attempt ended and what comes next. Commands in the line name `store`, if it is given."""
     if state is WorkState.DONE and not log.isEnabledFor(logging.INFO):
         return  # a busy worker comes here thousands of times in a second
     fields = {**log_fields((claimed,)), "seconds": ended.attempt.took.total_seconds()}
@@ -356,7 +358,7 @@ def log_attempt(
 
 
 def _failure(claimed: Claimed, ended: Ended, store: str | None) -> dict[str, object]:
-    """Return the fields of a failure. One that the handler decided on purpose is told in one line."""
+    """Return the fields of a failure: one line if the handler raised it on purpose."""
     raised, work_id = ended.raised, claimed.item.id
     fields: dict[str, object] = {"work_id": work_id, "error": ended.attempt.error, "frames": ()}
     if raised is not None:
@@ -369,7 +371,7 @@ def _failure(claimed: Claimed, ended: Ended, store: str | None) -> dict[str, obj
 
 
 def log_fields(claimed: Sequence[Claimed]) -> dict[str, object]:
-    """Return the fields that name one attempt in the log, or one call for a batch."""
+    """Return the log fields that name one attempt, or one call with a batch."""
     first = claimed[0].item
     if len(claimed) > 1:
         return {"handler": first.handler, "events": len(claimed)}

@@ -1,8 +1,12 @@
-"""Claimed work whose lease has ended before it could start."""
+"""Followers: items of one lane that run one after the other without waiting for the record of each.
+
+What they are for: one single lane at 12,000 items a second. Without them each item of a lane costs a claim and a
+transaction of its own. In interleaved rounds of `tests.benchmarks.dispatch` they let a worker handle 5 times as
+many items of one lane, for a fifth of the processor time of each.
+"""
 
 from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
-from functools import partial
 
 from receiver.core.claims import FollowerClaim, Settlement
 from receiver.core.clock import Clock
@@ -11,111 +15,106 @@ from receiver.core.types import HandlerName
 from receiver.routing import Handler
 from receiver.worker.attempts import Claimed, Ended, LaneRun
 from receiver.worker.leases import Leases
-from receiver.worker.ready import ReadyQueues
 
-# FOLDED: The followers of claimed items: which of them may run, and what the store is told of them.
 _QUICK = timedelta(milliseconds=100)
-"""The followers of slower attempts would wait long, and be read again after each `stop_all`."""
+"""After a slower attempt its handler has no followers: they would wait long, and be read again after `stop_all`."""
 _ENOUGH = 256
-"""Followers that wait. More would only take memory."""
+"""At most so many followers wait. More would only take memory."""
 _ONE_BY_ONE = timedelta(minutes=1)
-"""After a death. A process that dies of a follower may die before the store knows that it ran, and then the head
-has the blame. Without followers the next death has the right one."""
+"""For so long after a death there are no followers. A follower may have killed its worker before the store knew
+that it ran, and then its head has the blame. Without followers the next death has the right cause."""
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 _NO_ITEM = 0
-"""The head of a run whose results do not count any more. The store refuses what is behind it."""
+"""The head of a run whose results no longer count: the store refuses whatever is behind it."""
 
 
 class LaneRuns:
-    """Lets items of one lane run one after the other without waiting for the record of each.
+    """The followers of one worker. All are leased here; in the store the lease of their head keeps the lane."""
 
-    A busy lane handles many times as many items so: their records share transactions, and no claim comes between.
-    All followers are leased here. In the store the lease of the head keeps the lane for them.
-    """
-
-    def __init__(self, ready: ReadyQueues, leases: Leases, clock: Clock) -> None:
-        self._ready = ready
+    def __init__(self, leases: Leases, clock: Clock) -> None:
         self._leases = leases
         self._clock = clock
         self._died_at = _LONG_AGO
         self._quick: set[HandlerName] = set()
         self._off: Collection[HandlerName] = ()
         self._runs: set[LaneRun] = set()
-        """Those with followers that wait."""
+        """The runs whose followers wait."""
         self._by_head: dict[int, LaneRun] = {}
 
     def note_death(self) -> None:
-        """Let no item have followers for a while."""
+        """Allow no followers for a while."""
         self._died_at = self._clock.steady()
 
     def allows(self, handler: Handler) -> bool:
-        """Tell whether an item of this handler may have followers. Its last attempt was quick."""
+        """Return whether an item of this handler may have followers. Its last attempt has to have been quick."""
         if handler.name not in self._quick or self._clock.steady() - self._died_at < _ONE_BY_ONE:
             return False
         one_by_one = handler.lane is None or handler.batch is not None or handler.rate is not None
         return not one_by_one and sum([len(run.waiting) for run in self._runs]) < _ENOUGH
 
     def begin(self, head: Claimed, followers: Iterable[Claimed]) -> Claimed:
-        """Return a claimed item that the followers will follow."""
+        """Return a claimed item that these will follow."""
         run = self._by_head[head.item.id] = LaneRun(head.item.id, followers)
         self._runs.add(run)
         return head._replace(run=run)
 
-    def ended(self, one: Claimed, ended: Ended) -> None:
-        """Let the next one run if this attempt succeeded, and none otherwise."""
+    def ended(self, one: Claimed, ended: Ended) -> Claimed | None:
+        """Return the item that runs next in the lane, None if there is none or this attempt did not succeed."""
         if one.handler.lane is None:
-            return
+            return None
         name = one.handler.name
         if ended.attempt.took > _QUICK:
             self._quick.discard(name)
         else:
             self._quick.add(name)
         if (run := one.run) is None:
-            return
+            return None
         if not isinstance(ended.result, Succeeded) or name in self._off or self._leases.ended(one.item.id):
-            self._stop(run)
-        elif (following := run.begin_next()) is not None:
-            self._ready.add(following)
-            if not run.waiting:
-                self._runs.discard(run)
+            self.stop(run)
+            return None
+        following = run.begin_next()
+        if not run.waiting:
+            self._runs.discard(run)
+        return following
 
-    def stop(self, items: Iterable[Claimed]) -> None:
-        """Let nothing follow these items."""
-        for one in items:
-            if one.run is not None:
-                self._stop(one.run)
+    def stop(self, run: LaneRun) -> None:
+        """Let nothing more follow in this run."""
+        for one in run.waiting:
+            self._leases.drop(one.item.id)
+        run.waiting.clear()
+        self._runs.discard(run)
 
     def stop_all(self, *, off: Collection[HandlerName] = ()) -> None:
-        """Let nothing follow that has not begun, and from now on nothing of the handlers that are `off`.
+        """Drop followers that have not begun, and accept no more for handlers in `off`.
 
-        So what operators and other workers have decided about the followers since they were read counts soon.
+        What operators and other workers have decided about the followers since they were read takes effect by this.
         """
         self._off = off
         for run in list(self._runs):
-            self._stop(run)
+            self.stop(run)
 
     def lost(self, work_ids: Iterable[int]) -> None:
-        """Let no result of a run count whose head is one of these: they are claimed anew."""
+        """Discount the results of the runs whose heads these are, now that they are claimed anew."""
         self.stop_all(off=self._off)
         for work_id in work_ids:
             if (run := self._by_head.pop(work_id, None)) is not None:
                 run.head = _NO_ITEM
 
     def withdrawn(self, items: Iterable[Claimed]) -> None:
-        """Stop the runs of items that were ready and will not run."""
+        """Stop the runs of items that were ready and will not start."""
         for one in items:
             if one.run is not None:
                 one.run.begun.pop()  # only the last one can be ready
-                self._stop(one.run)
+                self.stop(one.run)
                 if not one.run.begun:
                     self._by_head.pop(one.run.head, None)
 
     def to_record(
         self, results: Sequence[tuple[Settlement, LaneRun | None]]
     ) -> tuple[list[Settlement], dict[FollowerClaim, LaneRun]]:
-        """Return what the store is told of these results, in order, and the followers to claim with it.
+        """Return what to record of these results, in order, and the followers to claim with it.
 
-        They are the oldest results of their runs.
+        The results are the oldest of their runs.
         """
         settlements: list[Settlement] = []
         heads: dict[int, LaneRun] = {}
@@ -136,59 +135,8 @@ class LaneRuns:
                 claims[FollowerClaim(following, head, self._leases.new_lease(), started)] = run
         return settlements, claims
 
-    async def recorded(self, claims: Iterable[tuple[FollowerClaim, LaneRun, bool]]) -> None:
-        """Take note of which followers were claimed. What was withdrawn meanwhile is given back.
-
-        One that was refused may be ours nevertheless: the store may have lost its answer to an earlier try.
-        """
-        unwanted: list[int] = []
-        for claim, run, is_claimed in claims:
-            run.head = claim.work_id
-            if run.begun:
-                self._by_head[run.head] = run
-            if not is_claimed:
-                self._stop(run)
-                withdrawn = self._ready.withdraw(partial(_belongs, run))
-                self.withdrawn(withdrawn)
-                unwanted += [one.item.id for one in withdrawn]
-            elif run.head not in self._leases:
-                unwanted.append(run.head)
-            elif run.started == run.head and not claim.started:
-                self._leases.note_start(run.head)  # the store could not note it before it was claimed
-        await self._leases.release(unwanted)
-
-    def _stop(self, run: LaneRun) -> None:
-        for one in run.waiting:
-            self._leases.drop(one.item.id)
-        run.waiting.clear()
-        self._runs.discard(run)
-
-
-def _belongs(run: LaneRun, one: Claimed) -> bool:
-    return one.run is run
-
-
-class DoubtfulWork:
-    """Keeps it from starting: another worker may have run it since, and more items of its lane."""
-
-    def __init__(self, ready: ReadyQueues, leases: Leases, lanes: LaneRuns) -> None:
-        self._ready = ready
-        self._leases = leases
-        self._lanes = lanes
-        self._withdrawn: list[int] = []
-
-    def withdraw(self) -> bool:
-        """Take such items out of their queues. Return whether there were any."""
-        if not self._leases.any_ended():
-            return False
-        withdrawn = self._ready.withdraw(lambda one: self._leases.ended(one.item.id))
-        self._lanes.withdrawn(withdrawn)
-        for one in withdrawn:
-            self._leases.drop(one.item.id)
-            self._withdrawn.append(one.item.id)
-        return bool(withdrawn)
-
-    def take(self) -> Sequence[int]:
-        """Return the withdrawn items that are to be released; some may have been claimed again since."""
-        withdrawn, self._withdrawn = self._withdrawn, []
-        return [work_id for work_id in withdrawn if work_id not in self._leases]
+    def move_head(self, run: LaneRun, work_id: int) -> None:
+        """Note that the store was asked to claim this follower, whose lease then keeps the lane."""
+        run.head = work_id
+        if run.begun:
+            self._by_head[run.head] = run

@@ -1,4 +1,4 @@
-"""The leases of a worker: taking, renewing and releasing them."""
+"""The leases of a worker: added, renewed, released, and marked as started in the store."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -23,7 +23,7 @@ _NEVER = datetime.max.replace(tzinfo=UTC)
 
 @dataclass(slots=True)
 class _Leased:
-    """A claimed work item. Until `until`, on the steady clock, no other worker can have claimed it."""
+    """The lease of one item. Until `until`, on the steady clock, no other worker can have claimed it."""
 
     attempt: int
     size: int
@@ -43,7 +43,7 @@ class Leases:
         self._first_end = _NEVER  # the earliest end of a lease
         self._unmarked: set[int] = set()
         self._waiting: set[int] = set()
-        """Items that are marked as started, though they wait."""
+        """Items recorded as started that still wait for a slot."""
         self._marking = True
         self._renewed_at = clock.steady()
         self.worker = worker
@@ -60,7 +60,7 @@ class Leases:
         return self._bytes
 
     def new_lease(self) -> Lease:
-        """Return a lease that starts now."""
+        """Return a lease from now on."""
         return Lease(self.worker, self._clock.steady() + self._length)
 
     def add(self, claimed: Iterable[Claimed], lease: Lease) -> None:
@@ -91,7 +91,7 @@ class Leases:
             self.drop(work_id)
 
     def any_ended(self) -> bool:
-        """Tell whether a lease may have ended, for example after the store was not available for a long time."""
+        """Return whether a lease may have ended, as after a long time without the store."""
         now = self._clock.steady()
         if now < self._first_end:
             return False
@@ -99,26 +99,26 @@ class Leases:
         return now >= self._first_end
 
     def ended(self, work_id: int) -> bool:
-        """Tell whether the lease of this item may have ended, so that another worker may have the item."""
+        """Return whether the lease of this item may have ended. Then another worker may have the item."""
         leased = self._leased.get(work_id)
         return leased is None or leased.until <= self._clock.steady()
 
     @property
     def marks(self) -> bool:
-        """Tell whether the store is told what starts: not any more once the worker stops."""
+        """Return whether starts are marked in the store. They no longer are once the worker stops."""
         return self._marking
 
     def note_start(self, work_id: int) -> None:
-        """Mark this attempt as started at the next write, unless it ends before that."""
+        """Mark this item as started with the next write, unless its attempt ends before that."""
         self._unmarked.add(work_id)
         self._waiting.discard(work_id)
 
     def note_waiting(self, work_ids: Iterable[int]) -> None:
-        """Take back at the next write that these items have started, unless they start before that."""
+        """Remove the start marks of these items with the next write, unless they start before that."""
         self._waiting.update(work_ids)
 
     async def mark_batch_started(self, work_ids: Sequence[int]) -> None:
-        """Mark the items of a batch as started now if they are not: one of them may end the process."""
+        """Mark those items of a batch that are not marked yet: one of them may end the process."""
         unmarked = [work_id for work_id in work_ids if work_id in self._unmarked]
         self._unmarked.difference_update(unmarked)
         try:
@@ -144,7 +144,7 @@ class Leases:
         await self.release(list(self._leased))
 
     async def clear_started(self) -> None:
-        """Remove all start marks. If this worker is killed after that, its work items do not count as the cause."""
+        """Remove all start marks: if this worker is killed from now on, its work items are not to blame."""
         self._unmarked.clear()
         self._waiting.clear()
         self._marking = False
@@ -154,7 +154,7 @@ class Leases:
             log.error("start_marks_not_cleared", extra={"reason": str(exc)})
 
     async def run(self) -> None:
-        """Renew leases and mark started attempts, until cancelled."""
+        """Renew leases and mark started items until cancelled."""
         while True:
             if not self._leased:
                 self._any_leased.clear()
@@ -169,27 +169,25 @@ class Leases:
                 log.exception("leases_not_renewed")  # a bug in this code must not end running handlers
 
     async def renew_if_late(self) -> None:
-        """Renew every lease once a third of its time has passed.
+        """Renew all leases once a third of their time has passed.
 
-        The worker calls this before every claim too. Otherwise it could claim work that it is still running, after
-        a handler has blocked the event loop for longer than a lease.
+        The worker calls this before every claim too. Otherwise it could claim what it is still running, after a
+        handler has blocked the event loop for longer than a lease.
         """
         now, before = self._clock.steady(), self._renewed_at
-        if now - before >= self._length / 3:
-            if self._leased:
-                await self._renew(self.new_lease())
-            if self._renewed_at == before:  # no lease was added in between
-                self._renewed_at = now
-
-    async def _renew(self, lease: Lease) -> None:
-        renewed = tuple(self._leased)
-        await self._queue.renew(renewed, lease)
-        now = self._clock.steady()
-        for work_id in renewed:
-            # A lease that ended before the renewal may belong to another worker by now.
-            if (leased := self._leased.get(work_id)) is not None and leased.until > now:
-                leased.until = lease.until
-        self._first_end = min((leased.until for leased in self._leased.values()), default=_NEVER)
+        if now - before < self._length / 3:
+            return
+        if renewed := tuple(self._leased):
+            lease = self.new_lease()
+            await self._queue.renew(renewed, lease)
+            after = self._clock.steady()
+            for work_id in renewed:
+                # A lease that ended before the renewal may belong to another worker by now.
+                if (leased := self._leased.get(work_id)) is not None and leased.until > after:
+                    leased.until = lease.until
+            self._first_end = min((leased.until for leased in self._leased.values()), default=_NEVER)
+        if self._renewed_at == before:  # no lease was added in between
+            self._renewed_at = now
 
     async def _mark_started(self) -> None:
         if self._marking and (waiting := tuple(self._waiting)):

@@ -1,17 +1,17 @@
-"""From the end of an attempt to its record in the store."""
+"""From the end of an attempt to its record in the store, and the signals about both."""
 
 import asyncio
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import NamedTuple, TypedDict
+from typing import Any, NamedTuple
 
 from receiver.core.claims import FollowerClaim, LaterWork, Settlement, WorkItem
 from receiver.core.clock import Clock, time_limit
 from receiver.core.ports.queue import ClaimQueue
-from receiver.core.rules import Died, RetryAt, decide, state_after
-from receiver.core.types import AttemptOutcome, DeliveryKey, HandlerName, Trigger, WorkState
+from receiver.core.rules import Died, after_attempt
+from receiver.core.types import AttemptOutcome, HandlerName, WorkState
 from receiver.errors import StoreError, StoreRefused
 from receiver.runtime.log_lines import LineRate, event_log
 from receiver.signals.contracts import (
@@ -27,28 +27,14 @@ from receiver.signals.contracts import (
     work_done,
 )
 from receiver.worker.attempts import MAX_ITEMS, Claimed, Ended, Raised, RaisedElsewhere, log_attempt
-from receiver.worker.followers import LaneRuns
-from receiver.worker.leases import Leases
-from receiver.worker.memory_budget import claim_on_memory
-from receiver.worker.ready import ReadyQueues
+from receiver.worker.events import claim_on_memory
+from receiver.worker.work_in_hand import WorkInHand
 
-# FOLDED: The signals of the worker: attempts that start, and ends of attempts that the store has recorded.
 Failure = tuple[BaseException, Raised]
 """What a handler raised, and its description."""
 
 MAX_EXCEPTIONS = 100
-"""Records that wait with their exceptions: the frames of each keep an event in memory."""
-
-
-class _Common(TypedDict):
-    work_id: int
-    handler: HandlerName
-    id: DeliveryKey
-    type: str
-    job_id: str | None
-    attempt: int
-    trigger: Trigger
-    at: datetime
+"""Signals that wait with their exceptions. The frames of each keep an event in memory."""
 
 
 def emit_started(call: Iterable[Claimed], clock: Clock) -> None:
@@ -60,12 +46,12 @@ def emit_started(call: Iterable[Claimed], clock: Clock) -> None:
 
 
 def emit_ended(item: WorkItem, settlement: Settlement, failure: Failure | None = None, *, recorded: bool) -> None:
-    """Emit how an attempt ended, and whether its work item is done or dead.
+    """Emit how an attempt ended, and that its work item is done or dead if it is.
 
     `failure` is what the handler raised. `recorded` is False when this worker had lost its lease on the item.
     """
     if not (attempt_succeeded.receivers or attempt_failed.receivers or work_done.receivers or work_dead.receivers):
-        return  # nobody watches, and asking for an enum's member costs more than this
+        return  # reading a member of an enum would cost more than this
     exception = None if failure is None else _kept_exception(item, failure)
     succeeded = settlement.attempt.outcome is AttemptOutcome.SUCCEEDED
     if not (recorded and succeeded):
@@ -79,7 +65,7 @@ def emit_ended(item: WorkItem, settlement: Settlement, failure: Failure | None =
 
 
 def _kept_exception(item: WorkItem, failure: Failure) -> BaseException:
-    """Return the exception, or one that stands for it if its frames would keep too much in memory."""
+    """Return the exception, or a stand-in if its frames would keep too much in memory."""
     # Their local variables cannot be cleared: before Python 3.13 that ends a coroutine that is suspended in one of
     # them, such as the task of a connection pool that has handed the exception over.
     error, raised = failure
@@ -120,7 +106,7 @@ def _emit_final(item: WorkItem, settlement: Settlement, exception: BaseException
         work_dead.emit(WorkDead(**common, received_at=received_at, error=error, exception=exception))
 
 
-def _common(item: WorkItem, at: datetime) -> _Common:
+def _common(item: WorkItem, at: datetime) -> dict[str, Any]:
     delivery = item.source.delivery
     return {
         "work_id": item.id,
@@ -137,14 +123,14 @@ def _common(item: WorkItem, at: datetime) -> _Common:
 log = event_log(__name__)
 
 _QUIET_TURNS = 4
-"""Turns of the event loop without a new result, after which a batch is written. Calls that are quick end meanwhile.
-Without these turns a batch of a busy worker held a quarter of the results, and settling took twice the time."""
+"""A batch is written after so many turns of the event loop without a new result. Quick calls end meanwhile: without
+these turns a busy worker's batch held a quarter of the results, and settling took twice the time."""
 _ENOUGH = 128
 _MANY = MAX_ITEMS // 2
-"""A batch waits for no more results than these. While it is written, the calls that a worker has claimed go on."""
+"""A batch waits for no more results than these. Claimed calls go on while it is written."""
 _GATHERING_SECONDS = 0.005
-"""While calls wait for slots, a batch gathers this many results or for this long: results of threads come a few at
-a time, and settling them so took three times as long."""
+"""While calls wait for slots, a batch gathers `_ENOUGH` results, or for this long. Results of threads come a few at
+a time, and settling each few took three times as long."""
 _STORE_PAUSE = timedelta(seconds=1)
 
 
@@ -155,30 +141,25 @@ class _Result(NamedTuple):
 
 
 class ResultSettler:
-    """Decides the next state of each work item and records it, many items in one transaction.
+    """Records the results of attempts and the states that follow, many items in one transaction.
 
-    `settled` is called with the numbers of items, by handler, that this worker has finished with: their results are
-    recorded, or their leases were lost. It is also told whether the results may have made more work. `store` is the
-    address of the store for the commands in the log.
+    `settled` is called with the number of items of each handler that are recorded, or whose leases were lost, and
+    with whether the results may have made more work. Commands in the log name `store`.
     """
 
     def __init__(
         self,
         queue: ClaimQueue,
         clock: Clock,
-        leases: Leases,
-        lanes: LaneRuns,
+        hand: WorkInHand,
         rng: random.Random,
-        ready: ReadyQueues,
         settled: Callable[[Mapping[HandlerName, int], bool], None],
         store: str | None = None,
     ) -> None:
         self._queue = queue
         self._clock = clock
-        self._leases = leases
-        self._lanes = lanes
+        self._hand = hand
         self._rng = rng
-        self._ready = ready
         self._enough = asyncio.Event()
         self._gathers = False
         self._settled = settled
@@ -191,17 +172,14 @@ class ResultSettler:
 
     @property
     def is_recording(self) -> bool:
-        """Tell whether results wait or are being written, so that `settled` is called soon."""
+        """Return whether results wait or are being written: then `settled` is called soon."""
         return self._writer is not None
 
     def submit(self, alike: Sequence[Claimed], ended: Ended) -> None:
-        """Record soon how attempts of one call ended, of more than one item only if they succeeded.
-
-        They are at most MAX_ITEMS.
-        """
+        """Record soon how attempts of one call ended. Those of several items, at most MAX_ITEMS, all succeeded."""
         claimed = alike[0]
         item, attempt = claimed.item, ended.attempt
-        decision = decide(
+        state, due_at = after_attempt(
             ended.result,
             attempt=attempt.number - item.uncounted,
             schedule=claimed.handler.schedule,
@@ -209,8 +187,6 @@ class ResultSettler:
             rng=self._rng,
             deaths=item.deaths,
         )
-        state = state_after(decision)
-        due_at = decision.due_at if isinstance(decision, RetryAt) else attempt.ended_at
         self._log(alike, ended, state, due_at)
         lane = claimed.handler.lane
         holds_lane = state is WorkState.DEAD and lane is not None and lane.holds_when_dead
@@ -218,14 +194,16 @@ class ResultSettler:
         settlement = Settlement(
             item.id,
             item.handler,
-            self._leases.worker,
+            self._hand.leases.worker,
             attempt,
             state,
             due_at,
             any(one.item.in_lane for one in alike),  # an older version of the handler may have had lanes
             holds_lane,
             died,
-            _later_work(claimed, ended) if ended.later else (),
+            tuple([LaterWork(item.source.seq, one.handler, attempt.ended_at + one.after) for one in ended.later])
+            if ended.later
+            else (),
             also=tuple([one.item.id for one in alike[1:]]) if len(alike) > 1 else (),
         )
         failure = (ended.error, ended.raised) if ended.error and ended.raised else None
@@ -233,7 +211,7 @@ class ResultSettler:
         self._waiting += len(alike)
         if self._writer is None:
             self._writer = asyncio.create_task(self._write_all())
-        elif self._gathers and (self._waiting >= _ENOUGH or not self._ready.any_waits):
+        elif self._gathers and (self._waiting >= _ENOUGH or not self._hand.ready.any_waits):
             self._enough.set()
 
     def _log(self, alike: Sequence[Claimed], ended: Ended, state: WorkState, due_at: datetime) -> None:
@@ -242,13 +220,13 @@ class ResultSettler:
             log_attempt(one, ended, state, due_at, store=self._store)
 
     async def aclose(self) -> None:
-        """Wait a short time until everything submitted is recorded."""
+        """Wait until everything submitted is recorded, but not for long."""
         try:
             async with time_limit(self._clock, _STORE_PAUSE):
                 while self._writer is not None:
                     await asyncio.wait([self._writer])
         except TimeoutError:
-            log.error("results_lost", extra={"count": len(self._leases)})
+            log.error("results_lost", extra={"count": len(self._hand.leases)})
         self._line_rate.flush()
 
     async def _write_all(self) -> None:
@@ -273,12 +251,12 @@ class ResultSettler:
         return oldest
 
     async def _gathered(self) -> None:
-        """Return when the next results will take a while, or when a batch is full."""
+        """Return when no more results come for a while, or when a batch is full."""
         quiet = 0
         while quiet < _QUIET_TURNS and (count := self._waiting) < _MANY:
             await asyncio.sleep(0)
             quiet = quiet + 1 if self._waiting == count else 0
-        if self._waiting < _ENOUGH and self._ready.any_waits:
+        if self._waiting < _ENOUGH and self._hand.ready.any_waits:
             self._enough.clear()
             timer = asyncio.get_running_loop().call_later(_GATHERING_SECONDS, self._enough.set)
             self._gathers = True
@@ -289,43 +267,39 @@ class ResultSettler:
                 timer.cancel()
 
     async def _record(self, results: Sequence[_Result]) -> None:
-        """Record results. While the store is away they wait here: without them the handlers would run again."""
-        settlements, followers = self._lanes.to_record([(one.settlement, one.claimed[0].run) for one in results])
+        """Record results. While the store is away they wait here: otherwise the handlers would run again."""
+        in_runs = [(one.settlement, one.claimed[0].run) for one in results]
+        settlements, followers = self._hand.lanes.to_record(in_runs)
         recorded = await self._settle(settlements, tuple(followers))
         answers, counts = iter(recorded), Counter[HandlerName]()
         for settlement, claimed, failure in results:
             counts[settlement.handler] += len(claimed)
             for one, is_recorded in zip(claimed, answers, strict=False):
-                self._leases.drop_attempt(one.item.id, settlement.attempt.number)
+                self._hand.leases.drop_attempt(one.item.id, settlement.attempt.number)
                 emit_ended(one.item, settlement, failure, recorded=is_recorded)
                 if not is_recorded:
                     log.warning("lease_lost", extra={"work_id": one.item.id})
         done = all(recorded) and all(one.state is WorkState.DONE and not one.later for one in settlements)
         self._settled(counts, not done)
         if followers:
-            await self._lanes.recorded(zip(followers, followers.values(), answers, strict=True))
+            await self._hand.follow_up(zip(followers, followers.values(), answers, strict=True))
 
     async def _settle(
         self, settlements: Sequence[Settlement], followers: Sequence[FollowerClaim]
     ) -> Sequence[bool]:
         count = len(settlements) + sum([len(one.also) for one in settlements])
         while True:
-            lease = self._leases.new_lease()  # for each try: it may be long after the one before
+            lease = self._hand.leases.new_lease()  # for each try: it may be long after the one before
             try:
                 return await self._queue.settle(settlements, [one._replace(lease=lease) for one in followers])
             except StoreError as exc:
                 log.error("settle_retrying", extra={"count": count, "reason": str(exc)})
                 await self._clock.sleep(_STORE_PAUSE)
-            except StoreRefused as exc:  # the worker ends for that too
+            except StoreRefused as exc:  # the worker ends for this reason too
                 log.error("results_not_recorded", extra={"count": count, "reason": str(exc)})
                 break
             except Exception:
-                # A bug of ours. When the leases end, the items run again, and the log says why.
+                # A bug of ours: when the leases end, the items run again, and the log says why.
                 log.exception("results_not_recorded", extra={"count": count})
                 break
         return [False] * (count + len(followers))
-
-
-def _later_work(claimed: Claimed, ended: Ended) -> tuple[LaterWork, ...]:
-    at, seq = ended.attempt.ended_at, claimed.item.source.seq
-    return tuple([LaterWork(seq, one.handler, at + one.after) for one in ended.later])

@@ -1,7 +1,8 @@
 """The rules of dispatch."""
 
 import random
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import get_args
 
 import pytest
 
@@ -9,10 +10,8 @@ from receiver.core.claims import HeldItem, JobPages, WorkItem
 from receiver.core.deliveries import StoredDelivery
 from receiver.core.retries import MAX_PAUSE, RetrySchedule
 from receiver.core.rules import (
+    ENDS,
     POISON_AFTER,
-    Bury,
-    Complete,
-    Decision,
     Died,
     Failed,
     Pace,
@@ -20,10 +19,9 @@ from receiver.core.rules import (
     Refused,
     Release,
     Result,
-    RetryAt,
     Succeeded,
+    after_attempt,
     check_hold,
-    decide,
     initial_state,
     refusal,
     set_back_by,
@@ -37,33 +35,40 @@ SECOND, MINUTE, DAY = timedelta(seconds=1), timedelta(minutes=1), timedelta(days
 MICROSECOND = timedelta(microseconds=1)
 SCHEDULE = RetrySchedule((SECOND, SECOND * 10), jitter=0)
 ONE = HandlerName("one")
+DEAD, DONE, WAITING = WorkState.DEAD, WorkState.DONE, WorkState.WAITING
 
-# --- decide
+# --- after_attempt
 
 
 @pytest.mark.parametrize(
-    ("result", "attempt", "decision"),
+    ("result", "attempt", "end"),
     [
-        (Succeeded(), 1, Complete()),
-        (Succeeded(), 3, Complete()),
-        (Succeeded(), 99, Complete()),
-        (Failed(), 1, RetryAt(NOON + SECOND)),
-        (Failed(), 2, RetryAt(NOON + SECOND * 10)),
-        (Failed(), 3, Bury()),
-        (Failed(), 99, Bury()),
-        (Failed(SECOND * 30), 1, RetryAt(NOON + SECOND * 30)),
-        (Failed(timedelta(0)), 2, RetryAt(NOON)),
-        (Failed(SECOND * 30), 3, Bury()),
-        (Refused(), 1, Bury()),
-        (Refused(), 3, Bury()),
-        (Died(), 1, RetryAt(NOON + SECOND)),
-        (Died(), 3, Bury()),
+        (Succeeded(), 1, (DONE, NOON)),
+        (Succeeded(), 3, (DONE, NOON)),
+        (Succeeded(), 99, (DONE, NOON)),
+        (Failed(), 1, (WAITING, NOON + SECOND)),
+        (Failed(), 2, (WAITING, NOON + SECOND * 10)),
+        (Failed(), 3, (DEAD, NOON)),
+        (Failed(), 99, (DEAD, NOON)),
+        (Failed(SECOND * 30), 1, (WAITING, NOON + SECOND * 30)),
+        (Failed(timedelta(0)), 2, (WAITING, NOON)),
+        (Failed(SECOND * 30), 3, (DEAD, NOON)),
+        (Refused(), 1, (DEAD, NOON)),
+        (Refused(), 3, (DEAD, NOON)),
+        (Died(), 1, (WAITING, NOON + SECOND)),
+        (Died(), 3, (DEAD, NOON)),
     ],
     ids=str,
 )
-def test_a_result_leads_to_a_decision(result: Result, attempt: int, decision: Decision) -> None:
+def test_a_result_leads_to_a_state(result: Result, attempt: int, end: tuple[WorkState, datetime]) -> None:
     """A pause that the handler asked for replaces that of the schedule. The number of attempts stays."""
-    assert decide(result, attempt=attempt, schedule=SCHEDULE, now=NOON, rng=random.Random(1)) == decision
+    assert after_attempt(result, attempt=attempt, schedule=SCHEDULE, now=NOON, rng=random.Random(1)) == end
+
+
+def test_the_table_of_ends_has_every_result() -> None:
+    """With an attempt left and without one. A success and a refusal do not depend on that."""
+    assert set(ENDS) == {(result, left) for result in get_args(Result) for left in (True, False)}
+    assert all(ENDS[result, True] is ENDS[result, False] for result in (Succeeded, Refused))
 
 
 @pytest.mark.parametrize("asked", [timedelta(0), SECOND * 30, DAY, timedelta.max])
@@ -71,32 +76,35 @@ def test_a_pause_that_a_service_asks_for_makes_that_of_the_schedule_longer(asked
     """It is a little longer than that, so that not all items come back together, and never shorter."""
     rng, least = random.Random(1), max(SECOND * 10, min(asked, MAX_PAUSE))
 
-    decisions = [decide(Failed(at_least=asked), attempt=2, schedule=SCHEDULE, now=NOON, rng=rng) for _ in range(50)]
+    ends = [
+        after_attempt(Failed(at_least=asked), attempt=2, schedule=SCHEDULE, now=NOON, rng=rng) for _ in range(50)
+    ]
 
-    dues = [one.due_at - NOON for one in decisions if isinstance(one, RetryAt)]
-    assert len(dues) == 50
+    assert {state for state, _ in ends} == {WAITING}
+    dues = [due_at - NOON for _, due_at in ends]
     assert all(least <= due <= max(SECOND * 10, least * 1.1) for due in dues)
     assert len(set(dues)) == (50 if asked else 1)
-    assert decide(Failed(at_least=asked), attempt=3, schedule=SCHEDULE, now=NOON, rng=rng) == Bury()
+    spent = after_attempt(Failed(at_least=asked), attempt=3, schedule=SCHEDULE, now=NOON, rng=rng)
+    assert spent == (DEAD, NOON)
 
 
 def test_an_item_is_dead_after_the_second_death() -> None:
     """The schedule would allow more attempts."""
-    decisions = [
-        decide(Died(), attempt=1, schedule=SCHEDULE, now=NOON, rng=random.Random(1), deaths=deaths)
+    ends = [
+        after_attempt(Died(), attempt=1, schedule=SCHEDULE, now=NOON, rng=random.Random(1), deaths=deaths)
         for deaths in range(POISON_AFTER + 1)
     ]
 
-    assert decisions == [RetryAt(NOON + SECOND), Bury(), Bury()]
+    assert ends == [(WAITING, NOON + SECOND), (DEAD, NOON), (DEAD, NOON)]
 
 
 def test_a_pause_of_the_schedule_is_jittered() -> None:
     """By at most its share, and not the same for all items."""
     schedule, rng = RetrySchedule((MINUTE,), jitter=0.2), random.Random(1)
 
-    dues = [decide(Failed(), attempt=1, schedule=schedule, now=NOON, rng=rng) for _ in range(50)]
+    ends = [after_attempt(Failed(), attempt=1, schedule=schedule, now=NOON, rng=rng) for _ in range(50)]
 
-    pauses = [one.due_at - NOON for one in dues if isinstance(one, RetryAt)]
+    pauses = [due_at - NOON for state, due_at in ends if state is WAITING]
     assert len(set(pauses)) == 50
     assert MINUTE * 0.8 <= min(pauses) < MINUTE < max(pauses) <= MINUTE * 1.2
 
@@ -105,16 +113,16 @@ def test_a_pause_asked_for_is_not_jittered() -> None:
     """The handler knows the right moment."""
     schedule = RetrySchedule((SECOND,), jitter=1)
 
-    decision = decide(Failed(SECOND * 7), attempt=1, schedule=schedule, now=NOON, rng=random.Random(1))
+    end = after_attempt(Failed(SECOND * 7), attempt=1, schedule=schedule, now=NOON, rng=random.Random(1))
 
-    assert decision == RetryAt(NOON + SECOND * 7)
+    assert end == (WAITING, NOON + SECOND * 7)
 
 
-def test_a_pause_past_the_end_of_the_calendar_is_a_decision_too() -> None:
+def test_a_pause_past_the_end_of_the_calendar_is_an_end_too() -> None:
     """A handler may ask for any pause. An error here would leave its work item without an end."""
-    decision = decide(Failed(timedelta.max), attempt=1, schedule=SCHEDULE, now=NOON, rng=random.Random(1))
+    end = after_attempt(Failed(timedelta.max), attempt=1, schedule=SCHEDULE, now=NOON, rng=random.Random(1))
 
-    assert decision == RetryAt(NOON + MAX_PAUSE)
+    assert end == (WAITING, NOON + MAX_PAUSE)
 
 
 # --- suspicious

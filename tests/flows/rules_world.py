@@ -30,11 +30,9 @@ from receiver.core.rules import (
     Refused,
     Release,
     Result,
-    RetryAt,
     Succeeded,
+    after_attempt,
     check_hold,
-    decide,
-    state_after,
 )
 from receiver.core.types import (
     AppendOutcome,
@@ -316,15 +314,13 @@ class World:
 
     def _settlement(self, worker: Worker, item: WorkItem, ending: Ending) -> Settlement:
         policy = self.rules.policies[item.handler]
-        decision = decide(
+        state, due_at = after_attempt(
             ending.result,
             attempt=item.attempt - item.uncounted,
             schedule=RetrySchedule(policy.pauses),
             now=self.now,
             rng=self._rng,
         )
-        state = state_after(decision)
-        due_at = decision.due_at if isinstance(decision, RetryAt) else self.now
         outcome = AttemptOutcome.FAILED if ending.error else AttemptOutcome.SUCCEEDED
         attempt = Attempt(item.attempt, item.trigger, self.now, self.now, outcome, ending.error)
         holds = state is WorkState.DEAD and policy.holds_when_dead

@@ -18,7 +18,7 @@ from receiver.routing import Router
 from receiver.routing.context import Context
 from receiver.running import run_worker
 from receiver.settings import Settings
-from receiver.worker.upkeep.presence import new_worker_id
+from receiver.worker.upkeep.supervisor import new_worker_id
 from tests.doubles import LONG, OpenStore, appended, body_of, delivery, eventually, soon, turns
 from tests.process import computing
 

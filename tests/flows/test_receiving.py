@@ -29,7 +29,7 @@ from receiver.routing import Router
 from receiver.running import run_worker
 from receiver.service.samples import encode, load_sample, sample_names
 from receiver.settings import Settings
-from receiver.worker.upkeep.presence import new_worker_id
+from receiver.worker.upkeep.supervisor import new_worker_id
 from tests.doubles import SECRET, ask, body_of, eventually, soon
 
 pytestmark = pytest.mark.usefixtures("bare_environment")

@@ -95,10 +95,10 @@ async def test_a_worker_without_a_supervisor_does_not_die_at_routing(tmp_path: P
 
 IMPATIENT = """
 from datetime import timedelta
-from receiver.worker import routing_trial, routing_watch
+from receiver.worker import trial
 
-routing_trial.LIMIT = timedelta(seconds=3)
-routing_watch.MAX_LOOKS = 3
+trial.LIMIT = timedelta(seconds=3)
+trial.MAX_CHECKS = 3
 from receiver.cli.main import main
 
 main()

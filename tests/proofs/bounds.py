@@ -2,8 +2,8 @@
 
 from receiver.core.body_cost import COSTLY_BODY
 from receiver.stores.writer_process.process import MAX_BYTES as MAX_BATCH
-from receiver.worker.claiming import MAX_BYTES
-from receiver.worker.memory_budget import MAX_MEMORY
+from receiver.worker.events import MAX_MEMORY
+from receiver.worker.work_in_hand import MAX_BYTES
 from tests.proofs.resources import MIB
 
 PROGRAM_MIB = 128

@@ -10,7 +10,7 @@ import pytest
 from standardwebhooks import Webhook
 
 from receiver.core.attention import AttentionLimits, Concern, ConcernKind
-from receiver.core.clock import SystemClock, VirtualClock
+from receiver.core.clock import SystemClock, VirtualClock, running_beside
 from receiver.errors import AlertNotSent, ConfigurationError, StoreError
 from receiver.settings import Settings
 from receiver.settings.alerting import alert_kinds, alerting, open_poster
@@ -18,7 +18,6 @@ from receiver.signals import contracts as signals
 from receiver.signals.alerts.posting import AlertPoster, firing, message_of, trial
 from receiver.signals.alerts.refusals import RefusalCount
 from receiver.signals.alerts.watching import EVERY, LASTS, AlertWatch
-from receiver.worker.upkeep.background import running_beside
 from tests.doubles import NOON, appended, delivery, pass_time
 from tests.signals.alert_world import DAY, HOUR, MINUTE, SECRET, URL, Chat, World
 

@@ -7,7 +7,7 @@ import pytest
 
 from receiver.core.claims import ClaimLimits
 from receiver.core.retries import RetrySchedule
-from receiver.core.rules import Bury, Failed, RetryAt, decide
+from receiver.core.rules import Failed, after_attempt
 from receiver.core.types import DeliveryState, Trigger, WorkState
 from receiver.errors import StoreError
 from receiver.stores.sqlite.store import SqliteStore
@@ -88,11 +88,13 @@ async def test_what_is_retried_has_a_fresh_schedule(opened: Opened) -> None:
         (3, 2, Trigger.RETRY),
         (4, 2, Trigger.RETRY),
     ]
-    decisions = [
-        decide(Failed(), attempt=one.attempt - one.uncounted, schedule=schedule, now=NOON, rng=random.Random(1))
+    ends = [
+        after_attempt(
+            Failed(), attempt=one.attempt - one.uncounted, schedule=schedule, now=NOON, rng=random.Random(1)
+        )
         for one in (item, again)
     ]
-    assert decisions == [RetryAt(NOON + SECOND), Bury()]
+    assert ends == [(WAITING, NOON + SECOND), (DEAD, NOON)]
     assert [attempt.number for attempt in await opened.history(work_id)] == [1, 2, 3]
 
 

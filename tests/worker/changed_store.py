@@ -11,7 +11,7 @@ from receiver.core.claims import ClaimLimits, FollowerClaim, HandlerClaim, Lease
 from receiver.core.deliveries import Delivery, Receipt
 from receiver.core.types import WorkState
 from receiver.events import Event
-from receiver.worker.claiming import MAX_BYTES
+from receiver.worker.work_in_hand import MAX_BYTES
 from tests.doubles import OpenStore, delivery
 from tests.workbench import Workbench, bench
 
@@ -19,11 +19,11 @@ PAUSE = timedelta(milliseconds=20)
 
 
 class ChangedStore(OpenStore):
-    """A store whose changes are those of others, as with a database in a file. It counts looks for deliveries."""
+    """A store whose changes are those of others, as with a database in a file. It counts checks for deliveries."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.looks = 0
+        self.checks = 0
         self.records = asyncio.Event()
         """Results are recorded while this is set."""
         self.records.set()
@@ -70,7 +70,7 @@ class ChangedStore(OpenStore):
 
     async def routing_batch(self, *, limit: int, max_bytes: int) -> RoutingBatch:
         """Count it."""
-        self.looks += 1
+        self.checks += 1
         return await super().routing_batch(limit=limit, max_bytes=max_bytes)
 
 

@@ -11,10 +11,10 @@ from receiver.core.types import HandlerName
 from receiver.routing import Router
 from receiver.routing.policies import RunsIn
 from receiver.worker.events import DriftLogger
-from receiver.worker.ready import ReadyQueue, ReadyQueues
-from receiver.worker.routing.planning import Holds, RoutingPlanner
+from receiver.worker.routing import Holds, RoutingPlanner
+from receiver.worker.work_in_hand import ReadyQueue, ReadyQueues
 from tests.doubles import NOON, OpenStore
-from tests.worker.test_slots import claimed
+from tests.worker.test_ready_queues import claimed
 
 H = HandlerName("h")
 MOST = 1_000
@@ -134,13 +134,13 @@ def test_what_a_queue_has_claimed_while_it_was_quick_is_returned_when_it_is_slow
         queues.settle_all(timedelta(0))
     for work_id in range(200):
         queues.all.add(claimed(queues.router, work_id, "h"))
-    assert queues.all.withdraw_excess() == []
+    assert queues.all._withdraw_excess() == []
     queues.clock.advance(timedelta(seconds=1))
-    returned = queues.all.withdraw_excess()
+    returned = queues.all._withdraw_excess()
 
     assert [one.item.id for one in returned] == list(range(64, 200))
     assert queues.queue.claimed == 64
-    assert queues.all.withdraw_excess() == []
+    assert queues.all._withdraw_excess() == []
 
 
 def test_a_queue_without_work_begins_slowly_again() -> None:
@@ -150,7 +150,7 @@ def test_a_queue_without_work_begins_slowly_again() -> None:
         queues.settle_all(timedelta(0))
     queues.clock.advance(timedelta(seconds=1))
 
-    assert queues.all.withdraw_excess() == []
+    assert queues.all._withdraw_excess() == []
     assert queues.queue.claimable == 64
 
 

@@ -4,24 +4,28 @@ import ast
 import json
 import logging
 import re
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from receiver.core.bulk import Imported
 from receiver.core.claims import WorkItem
 from receiver.core.clock import VirtualClock
-from receiver.core.deliveries import StoredDelivery
-from receiver.core.types import Trigger
+from receiver.core.deliveries import DeliveryFilter, StoredDelivery
+from receiver.core.types import DeliveryState, Origin, Trigger, WorkState
 from receiver.errors import UnreadableBody
 from receiver.events import EVENT_CLASSES, CrawlPage, Event, UnknownEvent, parse_event
 from receiver.routing import Handler, Router
+from receiver.routing.context import Context
 from receiver.service.samples import load_sample, sample_names
 from receiver.worker.attempts import Claimed
 from receiver.worker.calls.runner import Runner
 from receiver.worker.events import RoutedEvent, Unhandled, handler_stub, read_event, read_to_route, wanting
 from tests.doubles import COSTLY, NOON, Inline, body_of, delivery, event_of
+from tests.workbench import bench
 
 
 def stored(body: bytes, kind: str = "crawl.page") -> StoredDelivery:
@@ -225,3 +229,41 @@ def test_every_stub_compiles(kind: str) -> None:
     (decorator,) = function.decorator_list
     assert isinstance(decorator, ast.Call)
     assert ast.literal_eval(decorator.args[0]) == kind[:200]
+
+
+async def test_imported_deliveries_are_routed_without_work() -> None:
+    """No handler runs for them, and later deliveries are handled."""
+    router = Router()
+    ran: list[str] = []
+
+    @router.on("*")
+    async def run(event: Event, ctx: Context) -> None:
+        ran.append(ctx.delivery.id)
+
+    async with bench(router) as at:
+        await at.store.import_deliveries([Imported(delivery("imported"))])
+        await at.add(delivery("sent"))
+
+        assert ran == ["sent"]
+        states = {one.key: one.state async for one in at.store.deliveries(DeliveryFilter())}
+        assert states == {"imported": DeliveryState.DONE, "sent": DeliveryState.DONE}
+        assert len(await at.states()) == 1
+
+
+async def test_backfilled_deliveries_run_with_the_trigger_backfill() -> None:
+    """A later attempt is a retry."""
+    router = Router()
+    failures = [ValueError("once")]
+
+    @router.on("*", attempts=2)
+    async def run(event: Event, ctx: Context) -> None:
+        if failures:
+            raise failures.pop()
+
+    async with bench(router) as at:
+        await at.store.import_deliveries([Imported(delivery("fetched"), origin=Origin.BACKFILL)])
+        await at.after(timedelta(seconds=5))
+
+        assert await at.states() == [WorkState.DONE]
+        history = (await at.store.work_item(1)).attempts
+        assert [one.trigger for one in history] == [Trigger.BACKFILL, Trigger.RETRY]

@@ -9,7 +9,7 @@ from receiver.core.activity import WorkerSign
 from receiver.core.clock import VirtualClock
 from receiver.core.types import WorkerId
 from receiver.errors import StoreError
-from receiver.worker.upkeep.presence import EVERY, shown_alive
+from receiver.worker.upkeep.supervisor import SIGN_EVERY, shown_alive
 from tests.doubles import NOON, OpenStore, event_of, turns
 
 SIGN = WorkerSign(WorkerId("w"), "host", 1, "1.0", NOON)
@@ -33,9 +33,9 @@ async def test_a_worker_is_shown_again_and_again_until_it_ends() -> None:
     async with shown_alive(store, clock, SIGN):
         await turns()
         assert [one.seen_at for one in await store.workers()] == [NOON]
-        clock.advance(EVERY)
+        clock.advance(SIGN_EVERY)
         await turns()
-        assert [one.seen_at for one in await store.workers()] == [NOON + EVERY]
+        assert [one.seen_at for one in await store.workers()] == [NOON + SIGN_EVERY]
 
     assert await store.workers() == []
 
@@ -46,7 +46,7 @@ async def test_a_worker_goes_on_when_the_store_cannot_show_it(caplog: pytest.Log
 
     async with shown_alive(BrokenSigns(), clock, SIGN):
         await turns()
-        clock.advance(EVERY)
+        clock.advance(SIGN_EVERY)
         await turns()
 
     assert {event_of(record) for record in caplog.records} == {"worker_not_shown"}

@@ -12,11 +12,9 @@ from receiver.core.types import HandlerName, HandlerSwitch, Trigger, WorkState
 from receiver.core.work import NewWork
 from receiver.errors import StoreError
 from receiver.events import Event
-from receiver.routing.policies import RunsIn
 from receiver.worker.attempts import Claimed, Ended
 from receiver.worker.followers import LaneRuns
 from receiver.worker.leases import Leases
-from receiver.worker.ready import ReadyQueues
 from tests.doubles import NOON, appended, delivery, eventually, turns
 from tests.stores.opened import ended
 from tests.worker.worker_bench import MINUTE, OTHER, SECOND, WorkerBench
@@ -424,12 +422,8 @@ async def test_the_result_of_a_follower_that_was_not_claimed_ends_no_other_attem
 def test_a_run_whose_head_is_claimed_anew_claims_nothing_more(bench: WorkerBench) -> None:
     """What it has begun may belong to the new claim by now, and its own results are refused."""
     bench.handler(ordered=True)(lambda event: None)
-    slots = dict.fromkeys(RunsIn, 4)
-    ready = ReadyQueues(
-        bench.router, slots, bench.clock, concurrency=4, most_claimed=256, read=list, wake=lambda: None
-    )
     leases = Leases(bench.store, bench.clock, OTHER, MINUTE)
-    lanes = LaneRuns(ready, leases, bench.clock)
+    lanes = LaneRuns(leases, bench.clock)
     head, follower = (
         Claimed(
             WorkItem(n, HandlerName("h"), 1, 0, 0, Trigger.DELIVERY, StoredDelivery(n, 0, delivery(f"{n}")), True),
@@ -439,7 +433,9 @@ def test_a_run_whose_head_is_claimed_anew_claims_nothing_more(bench: WorkerBench
     )
     leases.add([head, follower], leases.new_lease())
     head = lanes.begin(head, [follower])
-    lanes.ended(head, Ended(ended(1).attempt, Succeeded()))
+    following = lanes.ended(head, Ended(ended(1).attempt, Succeeded()))
+    assert following is not None
+    assert following.item == follower.item
 
     lanes.lost([1])
     settlements, claims = lanes.to_record([(ended(1), head.run)])

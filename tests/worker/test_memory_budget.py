@@ -1,14 +1,20 @@
-"""The memory that the events of a worker share, and bodies that take much of it."""
+"""The memory that the events of a worker share, bodies that take much of it, and what failed calls leave in it."""
 
 import asyncio
+import gc
+import weakref
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from receiver.core.clock import VirtualClock
 from receiver.core.types import DeliveryKey, WorkState
-from receiver.events import CrawlPage
-from receiver.worker.memory_budget import MemoryBudget, claim_on_memory
-from tests.doubles import COSTLY, body_of, delivery, eventually, turns
+from receiver.events import CrawlPage, Event
+from receiver.worker.calls.runner import MAX_FAILED_BYTES, Runner
+from receiver.worker.events import MemoryBudget, claim_on_memory
+from tests.doubles import COSTLY, NOON, Inline, body_of, delivery, eventually, soon, turns
+from tests.worker.running import batch, claim
 from tests.worker.worker_bench import MINUTE, WorkerBench
 
 LARGE = body_of(data=[{}] * 2_000)
@@ -141,3 +147,42 @@ async def test_routing_waits_for_memory_only_if_it_reads_the_event(bench: Worker
         await eventually(lambda: len(bench.ran) == 2)
 
     assert sorted(bench.ran) == ["large", "small"]
+
+
+class Odd(Exception):
+    """An error that its handler keeps."""
+
+
+@pytest.fixture
+def no_search() -> Iterator[None]:
+    """Python itself searches for no garbage."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("no_search")
+@pytest.mark.parametrize("count", [1, 2], ids=["event", "batch"])
+async def test_errors_in_cycles_do_not_keep_many_bytes_of_bodies(count: int) -> None:
+    """They would until Python has made many objects, and each keeps the event and its body."""
+    errors: list[weakref.ref[Odd]] = []
+
+    async def handler(event: Any) -> None:
+        try:
+            raise Odd
+        except Odd as exc:
+            errors.append(weakref.ref(exc))
+            kept = exc
+            raise kept from None
+
+    async def batch_handler(events: list[Event]) -> None:
+        await handler(events)
+
+    body = body_of(id="j", data=[{"markdown": "x" * (MAX_FAILED_BYTES // 8)}])
+    runner = Runner(VirtualClock(NOON), Inline())
+    for _ in range(17):
+        claimed = [claim(handler, body=body)] if count == 1 else batch(batch_handler, bodies=[body] * count)
+        await soon(runner.run_batch(claimed))
+
+    bytes_kept = sum(count * len(body) for error in errors if error() is not None)
+    assert 0 < bytes_kept < MAX_FAILED_BYTES + count * len(body)

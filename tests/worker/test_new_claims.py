@@ -12,7 +12,7 @@ from receiver.core.types import HandlerName
 from receiver.events import CrawlPage
 from receiver.routing.policies import RunsIn
 from receiver.worker.claiming import NewClaims
-from receiver.worker.ready import ReadyQueues
+from receiver.worker.work_in_hand import ReadyQueues
 from tests.doubles import NOON, delivery
 from tests.worker.worker_bench import ME, WorkerBench
 

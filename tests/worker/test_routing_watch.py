@@ -9,15 +9,15 @@ import textwrap
 import pytest
 
 from receiver.core.types import HandlerName
-from receiver.worker.routing import trial
-from receiver.worker.routing.trial import MAX_LOOKS, RoutingWatch
+from receiver.worker import trial
+from receiver.worker.trial import MAX_CHECKS, RoutingWatch
 from tests.doubles import delivery, event_of
 
 H = HandlerName("handlers.choosy")
 
 
 class Watched:
-    """A watch that a test lets look, and how often it has ended the process."""
+    """A watch that a test lets check, and how often it has ended the process."""
 
     def __init__(self) -> None:
         self.ends = 0
@@ -26,19 +26,19 @@ class Watched:
     def _end(self) -> None:
         self.ends += 1
 
-    def look(self, times: int) -> None:
+    def check(self, times: int) -> None:
         """Look so many times."""
         for _ in range(times):
-            self.watch.look()
+            self.watch.check()
 
 
 def test_the_same_question_may_not_be_seen_too_often(caplog: pytest.LogCaptureFixture) -> None:
     """Then the log names the handler and the delivery, and the process ends."""
     watched = Watched()
     with watched.watch.asking(H, delivery("k")):
-        watched.look(MAX_LOOKS - 1)
+        watched.check(MAX_CHECKS - 1)
         assert watched.ends == 0
-        watched.look(1)
+        watched.check(1)
 
     assert watched.ends == 1
     [record] = caplog.records
@@ -47,11 +47,11 @@ def test_the_same_question_may_not_be_seen_too_often(caplog: pytest.LogCaptureFi
 
 
 def test_many_questions_end_nothing() -> None:
-    """Each look sees another one, even of the same handler about the same delivery."""
+    """Each check sees another one, even of the same handler about the same delivery."""
     watched = Watched()
-    for _ in range(3 * MAX_LOOKS):
+    for _ in range(3 * MAX_CHECKS):
         with watched.watch.asking(H, delivery("k")):
-            watched.look(1)
+            watched.check(1)
 
     assert watched.ends == 0
 
@@ -60,10 +60,10 @@ def test_a_worker_that_routes_nothing_is_not_ended() -> None:
     """A question that has been answered does not count any more."""
     watched = Watched()
     with watched.watch.asking(H, delivery("k")):
-        watched.look(MAX_LOOKS - 1)
-    watched.look(3 * MAX_LOOKS)
+        watched.check(MAX_CHECKS - 1)
+    watched.check(3 * MAX_CHECKS)
     with watched.watch.asking(H, delivery("k")):
-        watched.look(MAX_LOOKS - 1)
+        watched.check(MAX_CHECKS - 1)
 
     assert watched.ends == 0
 
@@ -73,7 +73,7 @@ def test_a_question_that_raises_is_answered() -> None:
     watched = Watched()
     with pytest.raises(ValueError, match="no"), watched.watch.asking(H, delivery("k")):
         raise ValueError("no")
-    watched.look(MAX_LOOKS)
+    watched.check(MAX_CHECKS)
 
     assert watched.ends == 0
 
@@ -82,13 +82,13 @@ def run(question: str) -> "subprocess.CompletedProcess[str]":
     """Ask a question in a process with a watch that has started, with small limits."""
     program = f"""
         import os, re, time
-        from receiver.worker.routing import trial
+        from receiver.worker import trial
         from tests.doubles import delivery
 
         def stubborn():
             {question}
 
-        trial.MAX_LOOKS, trial.MAX_CPU_SECONDS = 2, {limit(question)}
+        trial.MAX_CHECKS, trial.MAX_CPU_SECONDS = 2, {limit(question)}
         watch = trial.RoutingWatch(lambda: os._exit(7))
         watch.start()
         with watch.asking("h", delivery("k")):
@@ -122,5 +122,5 @@ def test_what_lets_no_other_thread_run_is_ended_by_its_processor_time() -> None:
 
 def test_the_limits_are_generous() -> None:
     """Routing a delivery takes less than a millisecond, and a trial gives it ten seconds."""
-    assert trial.MAX_LOOKS >= 60
+    assert trial.MAX_CHECKS >= 60
     assert trial.MAX_CPU_SECONDS >= 60

@@ -42,7 +42,7 @@ async def test_no_worker_loses_its_work(jump: timedelta) -> None:
 
 
 async def test_a_retry_waits_no_longer_because_the_clock_was_set_back() -> None:
-    """Its pause begins again when the worker sees that, at the latest when it looks again after a lease."""
+    """Its pause begins again when the worker sees that, at the latest when it checks again after a lease."""
     router, ran = Router(), []
 
     @router.on("*", name="h", pauses=[HOUR], jitter=0)

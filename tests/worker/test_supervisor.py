@@ -1,4 +1,4 @@
-"""Keeping a worker running: real child processes, and pauses on a clock that is moved by hand."""
+"""Keeping a worker running: real child processes, a clock that is moved by hand, and what the next takes over."""
 
 import asyncio
 import logging
@@ -14,8 +14,7 @@ import pytest
 
 from receiver.core.clock import Timer, VirtualClock
 from receiver.core.types import WorkerId
-from receiver.worker.upkeep.presence import Succession
-from receiver.worker.upkeep.supervisor import Supervisor, own_command, supervise
+from receiver.worker.upkeep.supervisor import NextWorker, ProcessEnd, Supervisor, own_command, supervise
 from tests.doubles import NOON, event_of, soon, turns
 
 SECOND = timedelta(seconds=1)
@@ -56,9 +55,9 @@ class Staff:
         program = self._programs.pop(0) if len(self._programs) > 1 else self._programs[0]
         return program.split(" ") if program.startswith("/") else (sys.executable, "-I", "-S", "-c", program)
 
-    def succession(self) -> Succession:
+    def next_worker(self) -> NextWorker:
         """Return what a supervisor asks for the next program."""
-        return Succession(self.command, self.new_id, store_refused=STORE_REFUSED)
+        return NextWorker(self.command, self.new_id, store_refused=STORE_REFUSED)
 
     def new_id(self) -> WorkerId:
         """Return a name that no other has."""
@@ -80,7 +79,7 @@ async def supervised(
 ) -> AsyncIterator[tuple[Supervisor, "asyncio.Task[None]"]]:
     """Supervise for the length of the block; yield the supervisor too."""
     supervisor = Supervisor(
-        staff.succession(),
+        staff.next_worker(),
         os.environ,
         clock,
         grace=grace,
@@ -151,7 +150,7 @@ async def test_it_knows_whether_there_is_a_worker(tmp_path: Path) -> None:
     clock = WatchedClock()
     staff = Staff(f"open({str(fifo)!r}).read()")
     supervisor = Supervisor(
-        staff.succession(), os.environ, clock, grace=SECOND, refused=REFUSED, store_refused=STORE_REFUSED
+        staff.next_worker(), os.environ, clock, grace=SECOND, refused=REFUSED, store_refused=STORE_REFUSED
     )
     assert not supervisor.is_running
 
@@ -346,7 +345,7 @@ async def test_a_worker_sees_the_environment_given_and_an_open_input(tmp_path: P
     )
     clock = WatchedClock()
     supervisor = Supervisor(
-        Staff(program).succession(),
+        Staff(program).next_worker(),
         {"RECEIVER_PATH": "/x"},
         clock,
         grace=SECOND,
@@ -463,7 +462,7 @@ async def test_it_tells_when_there_is_a_process_and_when_there_is_none(
             os.write(ends, b"x")
 
     supervisor = Supervisor(
-        staff.succession(),
+        staff.next_worker(),
         os.environ,
         clock,
         kind="web_process",
@@ -520,7 +519,7 @@ async def test_if_a_first_process_is_refused_all_others_stop(tmp_path: Path) -> 
 
 def _supervisor(staff: Staff, clock: WatchedClock) -> Supervisor:
     return Supervisor(
-        staff.succession(),
+        staff.next_worker(),
         os.environ,
         clock,
         grace=20 * SECOND,
@@ -532,3 +531,19 @@ def _supervisor(staff: Staff, clock: WatchedClock) -> Supervisor:
 def test_the_command_of_a_child_is_this_interpreters() -> None:
     """So that it finds the same packages, and no file of the deployment in the place of one."""
     assert own_command("work", "--name", "w") == (sys.executable, "-P", "-m", "receiver", "work", "--name", "w")
+
+
+def command(worker: WorkerId, dead: Sequence[WorkerId], store_refusal_told: bool) -> Sequence[str]:
+    """Return the dead workers alone."""
+    return dead
+
+
+def test_a_worker_that_gave_its_work_back_is_not_dead() -> None:
+    """So it is after new code: the next worker need not be careful. Those that died before it still count."""
+    names = map(WorkerId, "abcd")
+    next_worker = NextWorker(command, lambda: next(names), store_refused=3)
+
+    assert next_worker(None) == []
+    assert next_worker(ProcessEnd(0, ran_long=False)) == []
+    assert next_worker(ProcessEnd(None, ran_long=False)) == ["b"]
+    assert next_worker(ProcessEnd(0, ran_long=False)) == ["b"]

@@ -15,10 +15,10 @@ from receiver.core.types import DeliveryKey, DeliveryState, HandlerName, WorkerI
 from receiver.core.work import NewWork, WorkSummary
 from receiver.routing import Router
 from receiver.worker.calls.runner import Runner
-from receiver.worker.claiming import MAX_BYTES, WorkerLimits
-from receiver.worker.memory_budget import MemoryBudget
-from receiver.worker.routing.trial import RoutingTrial
-from receiver.worker.worker import Worker
+from receiver.worker.events import MemoryBudget
+from receiver.worker.trial import RoutingTrial
+from receiver.worker.work_in_hand import MAX_BYTES, WorkerLimits
+from receiver.worker.worker import Worker, WorkerOptions
 from tests.doubles import NOON, Inline, OpenStore, appended, delivery, pass_time, soon, turns
 
 SECOND = timedelta(seconds=1)
@@ -116,13 +116,11 @@ class WorkerBench:
             self.router,
             self.clock,
             Runner(self.clock, Inline(), memory=memory),
-            worker=worker,
-            limits=WorkerLimits(
+            worker,
+            WorkerLimits(
                 concurrency=concurrency, threads=concurrency, processes=1, lease=MINUTE, max_bytes=max_bytes
             ),
-            rng=random.Random(1),
-            memory=memory,
-            trial=trial,
+            WorkerOptions(rng=random.Random(1), memory=memory or MemoryBudget(), trial=trial),
         )
         if replaces_dead:
             dispatcher.note_death()

@@ -22,7 +22,7 @@ from receiver.app import Receiver
 from receiver.cli.common.exit_codes import OK, STORE_UNREACHABLE, WRONG_USE
 from receiver.cli.common.interrupt import stop_signals
 from receiver.cli.common.supervised import MARGIN, environment, supervise_until_stopped, worker_supervisors
-from receiver.core.clock import SystemClock
+from receiver.core.clock import SystemClock, running_beside
 from receiver.core.ports.log import DeliveryLog
 from receiver.errors import ConfigurationError, StoreError, StoreRefused
 from receiver.runtime.event_loop import run
@@ -35,7 +35,6 @@ from receiver.stores.writer_process.process import open_writer_process
 from receiver.stores.writer_process.starting import StartedWriter
 from receiver.web.listening import address
 from receiver.web.server import make_server
-from receiver.worker.upkeep.background import running_beside
 from receiver.worker.upkeep.supervisor import ProcessEnd, Supervisor, own_command, supervise
 
 log = event_log("receiver.cli.serve")

@@ -12,8 +12,14 @@ from receiver.cli.common.interrupt import stop_signals
 from receiver.core.clock import SystemClock
 from receiver.core.types import WorkerId
 from receiver.settings import PREFIX, Settings
-from receiver.worker.upkeep.presence import Succession, new_worker_id
-from receiver.worker.upkeep.supervisor import NO_BYTECODE, Supervisor, own_command, supervise
+from receiver.worker.upkeep.supervisor import (
+    NO_BYTECODE,
+    NextWorker,
+    Supervisor,
+    new_worker_id,
+    own_command,
+    supervise,
+)
 
 MARGIN = timedelta(seconds=5)
 """Extra time for a worker after its grace time, and for the server after the deadline."""
@@ -47,7 +53,7 @@ def worker_supervisors(
     def supervisor(number: int) -> Supervisor:
         port = settings.metrics_port and settings.metrics_port + number
         return Supervisor(
-            Succession(command, new_worker_id, store_refused=STORE_UNREACHABLE),
+            NextWorker(command, new_worker_id, store_refused=STORE_UNREACHABLE),
             {**environment(flags), f"{PREFIX}METRICS_PORT": str(port), **(NO_BYTECODE if reload else {})},
             SystemClock(),
             grace=settings.grace + MARGIN,

@@ -39,8 +39,8 @@ from receiver.worker.events import lane_of, read_event, read_to_route, wanting
 def main(level: str, log_format: str, descriptor: str) -> None:
     """Run calls until the worker closes its end or dies."""
     for signal_number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        # A platform may signal all processes, but only the worker shall end this one. Programs that a handler
-        # starts would inherit SIG_IGN, so this sets a function.
+        # A platform may signal all processes, but only the worker is to end this one. A function is set because
+        # programs that a handler starts would inherit SIG_IGN.
         signal.signal(signal_number, lambda *_: None)
     end_after_parent(timedelta(0))
     worker = socket.socket(fileno=int(descriptor))
@@ -60,7 +60,7 @@ def answer(numbered: NumberedCall, send: Callable[[CallStarted | CallDone], None
     """Run a call and send its result or its exception.
 
     If the function forks, its result is what it returns in this process. The copy of the process ends where the
-    function ends in it: with the exit code of its SystemExit, with 1 after another error, and otherwise with 0.
+    function ends: with the exit code of its SystemExit, with 1 after another error, otherwise with 0.
     """
     process, number, call = os.getpid(), numbered.number, numbered.call
     raised, exit_code = None, 0

@@ -1,11 +1,13 @@
-"""The time-out of one attempt, which each heartbeat starts anew."""
+"""The time-out of one attempt, which each heartbeat starts anew, and what is logged when it cannot end a
+handler."""
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 
 from receiver.core.clock import Clock, Timer
 from receiver.runtime.log_lines import Seldom, event_log
-from receiver.worker.attempts import Claimed, log_fields
+from receiver.worker.attempts import Claimed, TimedOut, log_fields
 
 _NONE = timedelta(0)
 
@@ -13,9 +15,9 @@ _NONE = timedelta(0)
 class Deadline:
     """Makes one call when `timeout` has passed since the handler started, or since its last heartbeat.
 
-    `start` and `beat` may be called from any thread, everything else in the event loop. No time counts before the
-    start: a function that waits for a thread is not late. Who runs the function notes three things here: whether it
-    has `waited` for anything, whether it `refused` to be cancelled, and whether it `ended_late` with a result.
+    `start` and `beat` may be called from any thread, everything else in the event loop. Time counts from the start:
+    a function that waits for a thread is not late. The runner notes here whether the function has `waited` for
+    anything, `refused` to be cancelled, or `ended_late` with a result.
     """
 
     __slots__ = (
@@ -44,7 +46,7 @@ class Deadline:
         self._timer: Timer | None = None
 
     def watch(self, passed: Callable[[], None], *, started: bool) -> None:
-        """Start watching, and call back once if time runs out. Time that has passed since `start` counts."""
+        """Call `passed` once if time runs out. Time since `start` counts."""
         self._passed = passed
         if self._started:
             self._check()
@@ -53,7 +55,7 @@ class Deadline:
             self._timer = self._clock.call_later(self.timeout, self._check)
 
     def start(self) -> None:
-        """Note that the function is called now. A function that never waits needs no watching."""
+        """Note that the function is called now. One that never waits needs no `watch`."""
         self._since = self._beat_at = self._clock.steady()
         self._started = True
 
@@ -62,7 +64,7 @@ class Deadline:
         self._since = self._beat_at = self._clock.steady()
 
     def overrun(self) -> timedelta | None:
-        """Return the time since the start or the last heartbeat if it is longer than the time-out, else None."""
+        """Return the time since the start or the last heartbeat if it exceeds the time-out, else None."""
         took = _NONE if self._since is None else self._clock.steady() - self._since
         return took if took > self.timeout else None
 
@@ -88,23 +90,22 @@ class Deadline:
         return beat_at + self.timeout - self._clock.steady()
 
 
-# FOLDED: Async handlers that nothing could end in time.
 log = event_log(__name__)
 
 TOLD_EVERY = timedelta(minutes=10)
-"""Between two lines about the same handler. A slow one may run thousands of times in an hour."""
+"""Time between two log lines about the same handler: a slow one may run thousands of times in an hour."""
 MAKE_IT_PLAIN = "make it a plain function (def without async): then it runs in a thread, and nothing waits for it"
 
 
 class LateHandlers:
-    """Logs that an async handler ended with a result after its time-out, each handler once in ten minutes."""
+    """Logs async handlers that end with a result after their time-out, each once in ten minutes."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._told = Seldom(TOLD_EVERY)
 
     def check(self, claimed: Sequence[Claimed], deadline: Deadline) -> None:
-        """Note in the deadline of a call that has just ended whether it was late, and log it."""
+        """If a call that has just ended was late, note that in its deadline and log it."""
         took = deadline.overrun()
         if took is None and not deadline.refused:
             return
@@ -126,3 +127,21 @@ def _explained(deadline: Deadline) -> tuple[str, str]:
         return "it blocked the event loop, so that nothing could cancel it", MAKE_IT_PLAIN
     advice = "event_loop_blocked in this log names the handler and the line"
     return "it or another handler blocked the event loop, so that nothing could cancel it", advice
+
+
+async def within(deadline: Deadline, running: Awaitable[object], ending: str, *, started: bool = True) -> object:
+    """Await a call. At its deadline, cancel it and raise TimedOut."""
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(None) as limit:
+            deadline.watch(lambda: limit.reschedule(loop.time()), started=started)
+            try:
+                value = await running
+            finally:
+                deadline.cancel()
+    except TimeoutError as exc:
+        if limit.expired():
+            raise TimedOut(f"took longer than {deadline.timeout.total_seconds():g} s {ending}") from exc
+        raise
+    deadline.refused = limit.expired()
+    return value

@@ -1,4 +1,5 @@
-"""Processes for functions that compute: one call at a time in each, and each can be killed."""
+"""Processes that run functions, one call at a time in each, each can be killed, and the messages to and from
+them."""
 
 import asyncio
 import os
@@ -7,8 +8,8 @@ import signal
 import socket
 import struct
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -19,7 +20,6 @@ from receiver.core.types import HandlerName
 from receiver.runtime.processes import end_of, leave_terminal
 from receiver.worker.attempts import NoProcess, ProcessDied, Raised, RaisedElsewhere
 
-# FOLDED: The messages between a worker and the processes that run functions for it.
 SIZE = struct.Struct("!Q")
 """A message is its size and then its bytes."""
 
@@ -98,21 +98,21 @@ def read_message(content: bytes) -> Any:
 
 
 START_LIMIT = timedelta(minutes=5)
-"""For a process to start and to import the function; the first import of a large library takes long."""
+"""For a process to start and import the function: the first import of a large library takes long."""
 _REAP_SECONDS = 1
 _CONFUSED = "answered another call, so it was killed"
 
 
 class _WrongAnswer(Exception):
-    """A process sent what does not answer its call, so nothing tells what has become of the call."""
+    """A process sent something that does not answer its call. What has become of the call is unknown."""
 
 
 class Processes:
     """At most `size` processes. One is started when a call finds none idle, and is kept for the next call.
 
-    A process runs one call at a time, so no other call suffers when it dies or is killed. All processes end when
-    this is closed. Each has the other end of a socket of ours, so they also end when this process dies. If C code
-    keeps the interpreter lock then, the kernel ends the process half a minute later, on Linux.
+    A process runs one call at a time: no other call suffers when it dies or is killed. All end when this is closed.
+    Each has the other end of a socket of ours, and ends when this process dies. If C code keeps the interpreter
+    lock then, the kernel ends it half a minute later, on Linux.
     """
 
     # This is not a ProcessPoolExecutor: if one of its processes dies, all calls of the pool fail, no call can be
@@ -130,8 +130,7 @@ class Processes:
         """Make a call, report when the function starts, and return when it has returned.
 
         Raises RaisedElsewhere if it raised, ProcessDied if its process did not survive it, and NoProcess if no
-        process came to run it. If a call is cancelled, its process is killed, whatever the function is doing. So is
-        a process that answers another call than its own; it counts as dead.
+        process came to run it. A process whose call is cancelled, or that answers another call, is killed.
         """
         async with self._slots:
             child = await self._take()
@@ -202,11 +201,11 @@ class _Child:
 
     @property
     def lives(self) -> bool:
-        """Tell whether it can take a call, as far as is known."""
+        """Return whether it can take a call, as far as is known."""
         return not self.ended.done() and not self._reader.at_eof()
 
     async def run(self, call: Call, started: Callable[[], None], clock: Clock) -> Raised | None:
-        """Make a call and return a description of what the function raised, or None."""
+        """Make a call. Return a description of what the function raised, or None."""
         ran = False
         self._number += 1
         try:
@@ -233,13 +232,13 @@ class _Child:
         return answer.raised
 
     def kill(self) -> None:
-        """Kill it at once, with all programs that it has started."""
+        """Kill it now, and all programs that it has started."""
         if not self.ended.done():
             self._kill_group()
         self._writer.close()
 
     def _end_with_programs(self) -> None:
-        """End what the function has started, now that the process has ended. It may keep the socket open too."""
+        """End what the function has started, now that its process has ended: that may keep the socket open."""
         self._kill_group()  # while programs are in it, no new process gets its number (POSIX, fork())
         self._writer.transport.abort()
 
@@ -260,3 +259,15 @@ class _Child:
             return "closed its connection"
         code = self.ended.result()
         return f"{'ended with' if code >= 0 else 'was'} {end_of(code)}"
+
+
+@asynccontextmanager
+async def open_processes(clock: Clock, size: int, *, log_level: str, json_logs: bool) -> AsyncIterator[Processes]:
+    """Open a pool of processes for functions. They end with the block, and log in the given form."""
+    log_format = "json" if json_logs else "text"
+    command: Sequence[str] = (sys.executable, "-P", "-m", "receiver.worker.calls.child", log_level, log_format)
+    processes = Processes(clock, command, size=size)
+    try:
+        yield processes
+    finally:
+        await processes.aclose()

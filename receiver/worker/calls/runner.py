@@ -1,23 +1,51 @@
-"""One attempt at one work item, or at a batch of them: call the handler, watch its time, return how it ended."""
+"""One attempt, at a work item or at a batch of them: call the handler, watch its time, return how it ended."""
 
 import asyncio
 import contextvars
+import gc
+import logging
 import types
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Generator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Coroutine,
+    Generator,
+    Iterable,
+    Mapping,
+    Sequence,
+)
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from types import FrameType, MappingProxyType
 from typing import Any
 
+from typing_extensions import override
+
 from receiver.core.clock import Clock
+from receiver.core.deliveries import StoredDelivery
+from receiver.core.ports.queue import OnceKeys
 from receiver.core.rules import Died, Failed, Refused, Result, Succeeded
+from receiver.core.signing import as_sent
 from receiver.core.types import AttemptOutcome, HandlerName, Trigger
 from receiver.core.work import Attempt
 from receiver.events import Event
 from receiver.routing import Handler
-from receiver.routing.context import AskOnce, Clients
+from receiver.routing.context import (
+    AskLater,
+    AskOnce,
+    BatchContext,
+    Clients,
+    Context,
+    DeliveryInfo,
+    HandlerLog,
+    Services,
+)
 from receiver.routing.policies import RunsIn
+from receiver.routing.resources import Resource, open_resources
 from receiver.runtime.log_lines import attempt_fields, event_log
 from receiver.signals.traces.contracts import AttemptTraces
 from receiver.signals.traces.switch import running_trace
@@ -34,12 +62,10 @@ from receiver.worker.attempts import (
     require_done,
     result_of,
 )
-from receiver.worker.calls.contexts import ContextFactory
-from receiver.worker.calls.deadline import Deadline, LateHandlers
+from receiver.worker.calls.deadline import Deadline, LateHandlers, within
 from receiver.worker.calls.processes import FunctionCall, Processes
-from receiver.worker.calls.threads import ThreadResults, Threads
-from receiver.worker.events import read_event
-from receiver.worker.memory_budget import FailedBodies, MemoryBudget, claim_on_memory
+from receiver.worker.calls.threads import HandlerThreads, ThreadResults, Threads
+from receiver.worker.events import MemoryBudget, claim_on_memory, read_event
 
 log = event_log(__name__)
 
@@ -49,7 +75,7 @@ NO_RESOURCES: Mapping[Any, object] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class _CallEnd:
-    """How a call ended, with one event or with many."""
+    """How a call ended."""
 
     outcome: AttemptOutcome
     result: Result
@@ -60,6 +86,28 @@ class _CallEnd:
 
 
 _DONE = _UNWANTED = _CallEnd(AttemptOutcome.SUCCEEDED, Succeeded())
+
+
+MAX_FAILED_BYTES = 32 * 2**20
+
+
+class FailedBodies:
+    """Counts the bodies of failed calls, and collects garbage after many bytes.
+
+    A handler may keep its error in a cycle, and the error keeps the event. Python collects cycles after so many
+    objects, whatever their size, and seldom returns to those that were in use the last time, such as the events of
+    calls that have just ended. This collects all.
+    """
+
+    def __init__(self) -> None:
+        self._bytes = 0
+
+    def add(self, bodies: Iterable[bytes]) -> None:
+        """Add the bodies of one call."""
+        self._bytes += sum(map(len, bodies))
+        if self._bytes >= MAX_FAILED_BYTES:
+            self._bytes = 0
+            gc.collect()
 
 
 class Runner:
@@ -83,8 +131,8 @@ class Runner:
     ) -> None:
         """`resources` are given to handlers by type; `ask_once` and `clients` are for their contexts.
 
-        `told_now` is the time that handlers see, if it is not the clock's. `memory` is what all events that run or
-        are routed in this process share. `handlers` are those that `ctx.later` finds.
+        `told_now` is the time that handlers see, if not the clock's. All events that run or are routed in this
+        process share `memory`. `handlers` are those that `ctx.later` finds.
         """
         self._handlers = handlers
         self._memory = memory or MemoryBudget()
@@ -104,9 +152,9 @@ class Runner:
     def run_batch(self, batch: Sequence[Claimed]) -> Coroutine[Any, Any, Sequence[Ended]]:
         """Run one attempt at work items of one handler, in one call; return their ends in order.
 
-        A handler without `batch` takes one item. Whatever the handler does is a result: this raises only
-        CancelledError, and only when the worker cancels it. All items that the handler was given have the same
-        end. If a call with more than one item failed, each is tried again alone: the error may be about one only.
+        A handler without `batch` takes one item. Whatever the handler does is a result: this raises nothing but
+        CancelledError, when the worker cancels it. All items that the handler was given have the same end. After a
+        failed call with several items each is tried again alone: the error may be about one of them.
         """
         memory = 0
         for one in batch:
@@ -126,7 +174,7 @@ class Runner:
         given: list[Claimed] = []
         left_out: dict[int, _CallEnd] = {}  # by its place in the batch
         for place, one in enumerate(batch):
-            # An event that was read is one that the handler is for; only its `where` is still to be asked.
+            # The handler is for an event that was read already; only its `where` may refuse it.
             known = one.event if handler.where is None else None
             read = await _read(one, in_thread=costly) if known is None else known
             if isinstance(read, _CallEnd):
@@ -146,7 +194,8 @@ class Runner:
         if end.raised is None:
             return ends
         self._failed.add([one.item.source.delivery.body for one in batch])
-        return [*ends[:1], *map(_without_frames, ends[1:])]
+        without = [one.raised and replace(one.raised, frames=()) for one in ends[1:]]
+        return [ends[0], *[one._replace(raised=raised) for one, raised in zip(ends[1:], without, strict=True)]]
 
     async def _end_of_call(
         self, handler: Handler, events: Sequence[Event], given: Sequence[Claimed], deadline: Deadline
@@ -158,7 +207,7 @@ class Runner:
         try:
             value = await self._call(handler, events, given, deadline, later)
         except BaseException as exc:
-            # SystemExit too: one handler's sys.exit() must not end the worker and all the others.
+            # Even SystemExit: a handler's sys.exit() must not end the worker.
             return _failure(exc, handler, together=len(given) > 1)
         finally:
             attempt_fields.reset(token)
@@ -175,7 +224,7 @@ class Runner:
         deadline: Deadline,
         later: LaterCalls,
     ) -> object:
-        """Call a handler with an event, or with a list of events; return what it returns."""
+        """Call a handler with an event, or with a list of events. Return what it returns."""
         if handler.runs_in is RunsIn.PROCESS:
             await self._in_process(handler, claimed, deadline)
             return None
@@ -200,7 +249,7 @@ class Runner:
         self, call: Callable[[], object], claimed: Sequence[Claimed], deadline: Deadline
     ) -> object:
         def run() -> tuple[object, BaseException | None]:
-            # The error is returned and not raised, so that the thread lives.
+            # It returns the error: raised, it would end the thread.
             deadline.start()
             try:
                 return require_done(call()), None
@@ -239,7 +288,7 @@ class Runner:
         await within(deadline, running, "and its process was killed", started=False)
 
     def _function(self, handler: Handler) -> Callable[..., Any]:
-        """Return the handler's function with its resources filled in."""
+        """Return the handler's function with its resources."""
         if handler.name not in self._functions:
             given = {name: self._resources[wanted] for name, wanted in handler.needs}
             self._functions[handler.name] = partial(handler.function, **given)
@@ -249,7 +298,7 @@ class Runner:
 async def _read(claimed: Claimed, *, in_thread: bool) -> Event | _CallEnd:
     """Return the event of a work item, or the end of its attempt if the handler is not to be called.
 
-    A handler may not want its event any more: its `where` may have raised at routing, or other code runs now.
+    The handler may not want the event: its `where` may have raised at routing, or its code has changed since.
     """
     try:
         event = claimed.event
@@ -262,10 +311,10 @@ async def _read(claimed: Claimed, *, in_thread: bool) -> Event | _CallEnd:
 
 
 async def _in_loop(call: Callable[[], Awaitable[object]], deadline: Deadline) -> object:
-    """Call an async handler, and cancel it at its deadline; then raise TimedOut.
+    """Call an async handler. At its deadline, cancel it and raise TimedOut.
 
-    A handler that returns without waiting could not be cancelled, so it gets no timer. A timer costs a fifth of the
-    time that such a handler takes in the event loop.
+    A handler that returns without waiting cannot be cancelled and gets no timer, which would cost a fifth of the
+    time of such a call.
     """
     deadline.start()
     running = call()
@@ -282,7 +331,7 @@ async def _in_loop(call: Callable[[], Awaitable[object]], deadline: Deadline) ->
 
 @types.coroutine
 def _continued(running: Coroutine[Any, Any, object], waits_for: object) -> Generator[Any, Any, object]:
-    """Await the rest of a coroutine that has begun and that waits for a future."""
+    """Await the rest of a coroutine that waits for this future."""
     while True:
         try:
             yield waits_for
@@ -300,26 +349,8 @@ def _continued(running: Coroutine[Any, Any, object], waits_for: object) -> Gener
             return value
 
 
-async def within(deadline: Deadline, running: Awaitable[object], ending: str, *, started: bool = True) -> object:
-    """Await a call, and cancel it at its deadline; then raise TimedOut."""
-    loop = asyncio.get_running_loop()
-    try:
-        async with asyncio.timeout(None) as limit:
-            deadline.watch(lambda: limit.reschedule(loop.time()), started=started)
-            try:
-                value = await running
-            finally:
-                deadline.cancel()
-    except TimeoutError as exc:
-        if limit.expired():
-            raise TimedOut(f"took longer than {deadline.timeout.total_seconds():g} s {ending}") from exc
-        raise
-    deadline.refused = limit.expired()
-    return value
-
-
 def _failure(error: BaseException, handler: Handler, *, together: bool = False) -> _CallEnd:
-    """Return the end of a call that raised; raises CancelledError again if the worker cancels the call."""
+    """Return the end of a call that raised. Raises CancelledError again if the worker cancels the call."""
     if isinstance(error, asyncio.CancelledError):
         task = asyncio.current_task()
         if task is not None and task.cancelling():
@@ -343,7 +374,7 @@ def _ended(claimed: Claimed, end: _CallEnd, started_at: datetime, ended_at: date
 def _all_ended(
     batch: Sequence[Claimed], end: _CallEnd, started_at: datetime, ended_at: datetime, overdue: bool
 ) -> Sequence[Ended]:
-    """Return the same end for all items whose attempts differ in nothing else."""
+    """Return the very same end for items whose attempts have the same number and trigger."""
     ends: dict[tuple[int, Trigger], Ended] = {}
     return [
         ends.get(key := (one.item.attempt, one.item.trigger))
@@ -352,12 +383,8 @@ def _all_ended(
     ]
 
 
-def _without_frames(ended: Ended) -> Ended:
-    return ended if ended.raised is None else ended._replace(raised=replace(ended.raised, frames=()))
-
-
 def handler_in(frame: FrameType | None) -> HandlerName | None:
-    """Return the handler that a thread is running, given the thread's innermost frame; None for other code."""
+    """Return the handler that a thread runs, given the thread's innermost frame; None for other code."""
     while frame is not None:
         if frame.f_code is Runner._end_of_call.__code__:
             handler: Handler = frame.f_locals["handler"]
@@ -366,18 +393,115 @@ def handler_in(frame: FrameType | None) -> HandlerName | None:
     return None
 
 
-# FOLDED: Attempts with a span around each call.
-class TracedRunner:
-    """An AttemptRunner that makes a span for each call of another one."""
+class ContextFactory:
+    """Makes a context for each call. `now` is the time that handlers see."""
+
+    def __init__(self, now: Callable[[], datetime], ask_once: AskOnce | None, clients: Clients | None) -> None:
+        self._now = now
+        self._ask_once = ask_once
+        self._clients = clients
+        self._services: Services | None = None
+
+    def make(
+        self, handler: Handler, claimed: Sequence[Claimed], heartbeat: Callable[[], None], later: AskLater
+    ) -> Context | BatchContext:
+        """Return the context of a call with these work items. Call this in the event loop."""
+        if self._services is None:
+            self._services = Services(asyncio.get_running_loop(), self._now, self._ask_once, self._clients)
+        now, log = self._now(), HandlerLog(logging.getLogger(handler.name), log_fields(claimed))
+        if handler.batch is not None:
+            return BatchContext(
+                handler=handler.name,
+                now=now,
+                log=log,
+                attempt=max([one.item.attempt for one in claimed]),
+                deliveries=tuple([_info(one.item.source) for one in claimed]),
+                triggers=tuple([one.item.trigger for one in claimed]),
+                _services=self._services,
+                _beat=heartbeat,
+                _later=later,
+            )
+        item = claimed[0].item
+        return Context(
+            handler=handler.name,
+            now=now,
+            log=log,
+            attempt=item.attempt,
+            trigger=item.trigger,
+            delivery=_info(item.source),
+            job_id=item.source.delivery.job_id,
+            _services=self._services,
+            _beat=heartbeat,
+            _later=later,
+        )
+
+
+def _info(stored: StoredDelivery) -> DeliveryInfo:
+    delivery = stored.delivery
+    return DeliveryInfo(
+        id=delivery.key,
+        received_at=delivery.received_at,
+        headers=as_sent(delivery.headers),
+        duplicates=stored.duplicates,
+        size=len(delivery.body),
+    )
+
+
+class TracedRunner(AttemptRunner):
+    """Another AttemptRunner with a span around each call."""
 
     def __init__(self, runner: AttemptRunner, traces: AttemptTraces) -> None:
         self._runner = runner
         self._traces = traces
 
+    @override
     async def run_batch(self, batch: Sequence[Claimed]) -> Sequence[Ended]:
-        """Run one attempt at work items of one handler, in one call; return their ends in order."""
         with self._traces.span([one.item for one in batch]) as span:
             ends = await self._runner.run_batch(batch)
             worst = next((one for one in ends if one.raised is not None), ends[0])
             span.note_end(worst.attempt, worst.error)
             return ends
+
+
+@asynccontextmanager
+async def open_runner(
+    clock: Clock,
+    resources: Mapping[Any, Resource],
+    *,
+    threads: int,
+    ask_once: AskOnce,
+    given: Mapping[Any, object] = NO_RESOURCES,
+    processes: Processes | None = None,
+    clients: Clients | None = None,
+    told_now: Callable[[], datetime] | None = None,
+    memory: MemoryBudget | None = None,
+    traces: AttemptTraces | None = None,
+    handlers: Collection[Handler] = (),
+) -> AsyncIterator[AttemptRunner]:
+    """Open a runner with its own threads and these resources, which are closed with the block.
+
+    `given` are resources that exist already, by type. `traces` makes a span for each call. The rest is for
+    `Runner`. Raises HandlerError for a resource that cannot be made.
+    """
+    pool = HandlerThreads(threads)
+    try:
+        async with open_resources(resources) as made:
+            runner = Runner(
+                clock,
+                pool,
+                processes=processes,
+                resources={**made, **given},
+                ask_once=ask_once,
+                clients=clients,
+                told_now=told_now,
+                memory=memory,
+                handlers=handlers,
+            )
+            yield runner if traces is None else TracedRunner(runner, traces)
+    finally:
+        pool.stop()
+
+
+def ask_store(queue: OnceKeys) -> AskOnce:
+    """Return what answers `ctx.once` by the store."""
+    return lambda handler, key, now: queue.once(handler, key, now=now)

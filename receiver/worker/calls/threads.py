@@ -13,17 +13,17 @@ T = TypeVar("T")
 
 
 class Threads(Protocol):
-    """Runs calls in other threads. `HandlerThreads` is one, and every Executor."""
+    """Runs calls in other threads, as `HandlerThreads` and every Executor do."""
 
     def submit(self, call: Callable[[], None], /) -> object:
         """Run the call soon. The call does not raise."""
 
 
 class HandlerThreads:
-    """At most `count` threads, which start when they are needed. They take the calls in order.
+    """At most `count` threads, started when needed, that take the calls in order.
 
     They are daemons: a function that hangs does not keep the program from ending. An Executor would make a future
-    with a lock for each call, which nobody here needs.
+    with a lock for each call, which is not needed here.
     """
 
     def __init__(self, count: int) -> None:
@@ -32,13 +32,13 @@ class HandlerThreads:
         self._calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
 
     def submit(self, call: Callable[[], None], /) -> None:
-        """Run the call in the next free thread. Raises RuntimeError, and drops the call, if no thread can start."""
+        """Run the call in the next free thread. Raises RuntimeError and drops the call if no thread can start."""
         if self._started < self._count:
             self._start_one()
         self._calls.put(call)
 
     def stop(self) -> None:
-        """Drop the calls that have not started. Each thread ends after the call that it is running."""
+        """Drop calls that have not started. Each thread ends after its present call."""
         with suppress(Empty):
             while True:
                 self._calls.get_nowait()
@@ -68,9 +68,10 @@ class HandlerThreads:
 
 
 class ThreadResults:
-    """Runs functions in threads, and brings their results to the event loop.
+    """Runs functions in threads, and brings their results to the event loop: as many as there are with each wake-
+    up.
 
-    One wake-up of the event loop brings all results that there are by then: a wake-up is a system call.
+    A wake-up of the event loop is a system call.
     """
 
     def __init__(self, threads: Threads) -> None:
@@ -91,7 +92,7 @@ class ThreadResults:
         self._ended.append((future, function()))
         if not self._woken:  # two threads that wake the loop at the same time do no harm
             self._woken = True
-            with suppress(RuntimeError):  # the event loop was closed, so nobody waits any more
+            with suppress(RuntimeError):  # the event loop was closed, and no call waits
                 loop.call_soon_threadsafe(self._resolve)
 
     def _resolve(self) -> None:

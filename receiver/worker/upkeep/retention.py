@@ -1,4 +1,4 @@
-"""Keeps the store small while the worker runs: old bodies and deliveries are deleted in small steps."""
+"""What keeps a store tidy beside the work, in small steps: deleting what is old, and filling the search index."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -7,18 +7,17 @@ from functools import partial
 
 from receiver.core import activity, recorded_actions
 from receiver.core.activity import PruneRule, Step
-from receiver.core.clock import Clock
+from receiver.core.clock import Clock, running_beside
 from receiver.core.ports.store import Maintenance, SearchIndex
 from receiver.errors import ReceiverError
 from receiver.runtime.log_lines import event_log
-from receiver.worker.upkeep.background import running_beside
 
 log = event_log(__name__)
 
 EVERY = timedelta(minutes=5)
-"""How often the worker prunes. Nothing is late by more than that; checking a million deliveries takes a second."""
+"""Time between two rounds. Checking a million deliveries takes a second."""
 _PAUSE = timedelta(milliseconds=50)
-"""Between two steps, so that acks and work have the write lock most of the time."""
+"""Between two steps: acks and work have the write lock most of the time."""
 MAX_ITEMS = 200
 MAX_BYTES = 800 * 1024
 
@@ -27,7 +26,7 @@ class Retention:
     """Prunes, compresses and shrinks a store every few minutes.
 
     Bodies are deleted after `bodies`. Whole deliveries, and the keys of `ctx.once`, are deleted after `keys`. None
-    keeps them for ever. If somebody sets the clock forward, nothing is older than the worker has seen it become.
+    keeps them for ever. If the clock jumps forward, only time that this worker has seen pass counts towards an age.
     """
 
     def __init__(
@@ -45,19 +44,19 @@ class Retention:
         self._keys = keys
 
     async def run(self) -> None:
-        """Prune every few minutes until cancelled, the first time at once. Every error is logged."""
+        """Prune every few minutes until cancelled, first at once. Errors are logged."""
         while True:
             try:
                 async with self._open() as maintenance:
                     await self._tidy(maintenance)
-            except (ReceiverError, OSError) as exc:  # handlers may have all files open that a process may have
+            except (ReceiverError, OSError) as exc:  # handlers may have used up all descriptors
                 log.warning("maintenance_failed", extra={"reason": str(exc)})
-            except Exception:  # a bug of ours: the next try may go well
+            except Exception:  # a bug of ours
                 log.exception("maintenance_crashed")
             await self._clock.sleep(EVERY)
 
     async def _tidy(self, maintenance: Maintenance) -> None:
-        # A wrong clock must not delete everything. While a machine sleeps, the other clock may stand still.
+        # A wrong clock must not delete everything. The steady clock may stand still while a machine sleeps.
         now = min(self._clock.now(), self._began_at + (self._clock.steady() - self._began_steady))
         bodies = deliveries = 0
         if self._bodies is not None:
@@ -89,7 +88,7 @@ class Retention:
         return await self._walk(step)
 
     async def _walk(self, step: Callable[[int], Awaitable[Step]]) -> int:
-        """Take all steps, and return how many deliveries they changed."""
+        """Take all steps. Return how many deliveries they changed."""
         total = 0
         after: int | None = 0
         while after is not None:
@@ -100,7 +99,7 @@ class Retention:
         return total
 
     async def _repeat(self, step: Callable[[], Awaitable[int]], *, most: int) -> int:
-        """Take steps until one of them changes less than `most`; return how much all have changed."""
+        """Take steps until one changes less than `most`. Return how much all have changed."""
         total = 0
         while True:
             done = await step()
@@ -110,17 +109,16 @@ class Retention:
             await self._clock.sleep(_PAUSE)
 
 
-# FOLDED: Fills the search index beside the work, a few deliveries at a time, with pauses.
 INDEX_MAX_ITEMS = 100
-"""Deliveries in one transaction. Acks wait for the write lock meanwhile."""
+"""Deliveries in one transaction, for which acks wait."""
 INDEX_MAX_BYTES = 4 * 1024 * 1024
 _BUSY_PAUSE = timedelta(milliseconds=20)
-"""Between two transactions, so that handlers have most of the time while there is much to index."""
+"""Between two transactions: handlers have most of the time while there is much to index."""
 _IDLE_PAUSE = timedelta(milliseconds=500)
 """Between two checks for new deliveries."""
 _STORE_PAUSE = timedelta(seconds=1)
 _BUG_PAUSE = timedelta(minutes=1)
-"""After a bug of ours: the next try will probably fail too."""
+"""After a bug of ours: the next try probably fails too."""
 
 
 @asynccontextmanager
@@ -133,7 +131,7 @@ async def indexing(
 
 
 async def keep_indexed(index: SearchIndex, clock: Clock) -> None:
-    """Index stored and new deliveries until cancelled. Every error is logged, and the next try follows."""
+    """Index stored and new deliveries until cancelled. Errors are logged, and it tries again."""
     while True:
         try:
             taken = await index.index(limit=INDEX_MAX_ITEMS, max_bytes=INDEX_MAX_BYTES)

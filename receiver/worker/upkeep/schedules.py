@@ -1,4 +1,4 @@
-"""Makes the scheduled runs of a router's handlers when they are due, one for all workers that share the store."""
+"""Makes the scheduled runs of handlers when they are due, one for all workers that share the store."""
 
 import asyncio
 import json
@@ -23,15 +23,15 @@ _PAUSE = timedelta(seconds=5)
 
 
 class ScheduledRuns:
-    """Makes runs in `make_due`. Between its calls `until_due` waits.
+    """Makes runs in `make_due`, unless another worker has made them; `until_due` waits in between.
 
-    A run that another worker has made is left alone. Of runs that were missed the last one is made.
+    Of runs that were missed, only the last one is made.
     """
 
     def __init__(
         self, queue: ScheduleQueue, handlers: Iterable[Handler], clock: Clock, *, longest_wait: timedelta
     ) -> None:
-        """After `longest_wait` the store is read again: the clock may have been set back, or a backup restored."""
+        """The store is read again after `longest_wait`: the clock may have been set back, or a backup restored."""
         self._longest_wait = longest_wait
         self._queue = queue
         self._clock = clock
@@ -39,18 +39,18 @@ class ScheduledRuns:
             one.name: one.times for one in handlers if one.times is not None
         }
         self._noted: dict[HandlerName, datetime] = {}
-        """The next run of each handler, as the store had it."""
+        """The next run of each handler, as the store has it."""
         self._followed_at: datetime | None = None
         self._not_before = clock.steady()
 
     async def make_due(self) -> None:
-        """Make all runs that are due now. What cannot be made is tried again soon, and stops no other work."""
+        """Make all runs that are due now. If that fails, it is tried again soon, and stops no other work."""
         if not self._times or self._clock.steady() < self._not_before:
             return
         try:
             await self._make_due()
         except StoreRefused:
-            raise  # the worker ends for that
+            raise  # the worker ends
         except StoreError as exc:
             log.warning("scheduled_runs_delayed", extra={"reason": str(exc)})
         except Exception:
@@ -61,7 +61,7 @@ class ScheduledRuns:
 
     async def _make_due(self) -> None:
         now, steady = self._clock.now(), self._clock.steady()
-        made = await self._make_noted(now)  # before the store may be told of another schedule for the handler
+        made = await self._make_noted(now)  # before the store learns of another schedule of the handler
         if made or self._followed_at is None or steady - self._followed_at >= self._longest_wait:
             await self._follow(now)
             self._followed_at = steady
@@ -69,14 +69,14 @@ class ScheduledRuns:
             await self._follow(now)
 
     async def _make_noted(self, now: datetime) -> bool:
-        """Make the runs that are due by what the store had; return whether there were any."""
+        """Make the runs that are due, as the store has them. Return whether there were any."""
         due = [name for name, moment in self._noted.items() if moment <= now]
         for name in due:
             await self._make(name, now)
         return bool(due)
 
     async def until_due(self) -> None:
-        """Return when a run is due, or when `make_due` has to read the store again; never without schedules."""
+        """Return when a run is due, or `make_due` has to read the store again; without schedules, never."""
         if not self._times:
             await asyncio.Event().wait()
         if not self._noted:  # the store has not answered yet

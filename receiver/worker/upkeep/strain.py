@@ -1,4 +1,4 @@
-"""Finds async handlers that block the event loop of a worker."""
+"""What strains a worker: handlers that block its event loop, and files and memory that run out."""
 
 import asyncio
 import resource
@@ -22,27 +22,27 @@ from receiver.worker.calls.runner import handler_in
 
 log = event_log(__name__)
 
-LOOKS = 3
-"""The loop is blocked when it has not answered for this many looks. A thread looks once a second, so a worker that
-was suspended or got no processor does not count as blocked."""
+MAX_MISSED = 3
+"""A loop that has not answered for so many checks is blocked. A thread checks once a second: a worker that was
+suspended or got no processor does not count as blocked."""
 
 
 class LoopWatch:
-    """Logs a handler that blocks the event loop, while it does so and when it has ended.
+    """Logs a handler that blocks the event loop, and the end of that. It does nothing before `start`.
 
-    Code in C that lets no other thread run cannot be seen. It does nothing before `start`.
+    It cannot see code in C that lets no other thread run.
     """
 
     def __init__(self, clock: Clock, wake: Callable[[Callable[[], None]], object], thread: int) -> None:
-        """`wake` makes a call soon in the event loop, from any thread; `thread` is the id of the loop's own."""
+        """`wake` makes a call soon in the event loop, from any thread. `thread` is the id of the loop's own."""
         self._clock = clock
         self._wake = wake
         self._thread = thread
         self._told = Seldom(TOLD_EVERY)
         self._asked_at: datetime | None = None
-        self._looks = 0
+        self._missed = 0
         self._blocking: str | None = None
-        """The handler that is told, or the place in code that no handler awaits, until the loop answers."""
+        """The logged handler, or place in code that no handler awaits, until the loop answers."""
 
     @classmethod
     def of_running_loop(cls, clock: Clock) -> "LoopWatch":
@@ -51,21 +51,21 @@ class LoopWatch:
 
     def start(self) -> None:
         """Watch from now on, until the process ends or the loop is closed."""
-        threading.Thread(target=self._look_for_ever, name="loop watch", daemon=True).start()
+        threading.Thread(target=self._check_for_ever, name="loop watch", daemon=True).start()
 
     @property
     def waits(self) -> bool:
-        """Whether the loop has still to answer."""
+        """Return whether the loop has still to answer."""
         return self._asked_at is not None
 
-    def look(self) -> None:
-        """Look once: ask the loop for an answer, or log who has kept it from answering."""
+    def check(self) -> None:
+        """Ask the loop for an answer, or log what keeps it from answering."""
         if self._asked_at is None:
-            self._asked_at, self._looks = self._clock.steady(), 0
+            self._asked_at, self._missed = self._clock.steady(), 0
             self._wake(self._answer)
             return
-        self._looks += 1
-        if self._looks < LOOKS or self._blocking is not None:
+        self._missed += 1
+        if self._missed < MAX_MISSED or self._blocking is not None:
             return
         frame = sys._current_frames().get(self._thread)
         handler, where = handler_in(frame), place_in(frame)
@@ -77,7 +77,7 @@ class LoopWatch:
             log.warning("event_loop_blocked", extra=fields)
 
     def _answer(self) -> None:
-        """Note in the event loop that it runs again."""
+        """Note, in the event loop, that it runs."""
         if self._blocking is not None:
             log.warning("event_loop_free", extra={"by": self._blocking, "seconds": self._seconds()})
         self._asked_at = self._blocking = None
@@ -86,17 +86,16 @@ class LoopWatch:
         asked_at = self._asked_at
         return 0.0 if asked_at is None else (self._clock.steady() - asked_at).total_seconds()
 
-    def _look_for_ever(self) -> None:
+    def _check_for_ever(self) -> None:
         with suppress(RuntimeError):  # the loop is closed
             while True:
                 time.sleep(1)
-                self.look()
+                self.check()
 
 
-# FOLDED: Stops a worker before it runs out of file descriptors or memory, and logs which handlers may be the cause.
 INTERVAL = timedelta(seconds=1)
 _NEARLY_MOST = 0.9
-"""A handler is a suspect if its growth is at least this share of the largest growth of a handler."""
+"""A handler with at least this share of the largest growth may be the cause."""
 _LEAK = "check which files and data these handlers keep open"
 _LIMIT = "no handler ran while it grew: the limit may be too low for this worker"
 _PROCESS = Path("/proc/self")
@@ -105,7 +104,7 @@ _OPEN_FILES = Path("/dev/fd")
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """The files and the memory that a process uses. `memory` is in bytes, or 0 if the system does not report it."""
+    """The files and the memory that a process uses; `memory` is in bytes, 0 if the system does not report it."""
 
     files: int
     max_files: int
@@ -126,11 +125,11 @@ def measure() -> Usage:
     return Usage(files, sys.maxsize if soft == resource.RLIM_INFINITY else soft, pages * resource.getpagesize())
 
 
-class Exhaustion:
-    """Compares the files and memory that this process uses with its limits, once per interval.
+class UsageWatch:
+    """Stops a worker before it runs out of files or memory, and logs which handlers may be the cause.
 
-    Growth between two checks counts for the handlers that started an attempt in between. If no handler did, it
-    counts for the handlers of the last interval with a start.
+    Growth between two checks counts for the handlers that started an attempt in between, or else for those of the
+    last interval with a start.
     """
 
     def __init__(self, max_memory: int, measure: Callable[[], Usage] = measure) -> None:
@@ -142,10 +141,10 @@ class Exhaustion:
         self._files: Counter[str] = Counter()
         self._memory: Counter[str] = Counter()
         self.found = False
-        """Whether a limit was reached and the worker has been asked to stop."""
+        """A limit was reached, and the worker was asked to stop."""
 
     async def watch(self, stop: asyncio.Event, clock: Clock) -> None:
-        """Check until a limit is reached. Then set `stop`."""
+        """Check once per `INTERVAL` until a limit is reached. Then set `stop`."""
         while not self.check():
             await clock.sleep(INTERVAL)
         self.found = True
@@ -153,11 +152,11 @@ class Exhaustion:
 
     def note(self, handler: HandlerName) -> None:
         """Note that a handler starts an attempt."""
-        # No signal: making its record takes as long as a twentieth of a quick attempt.
+        # Not by a signal, whose record takes a twentieth of the time of a quick attempt.
         self._started.add(handler)
 
     def check(self) -> bool:
-        """Return whether a limit is reached. If so, log an error with the suspects."""
+        """Return whether a limit is reached. If so, log an error that names the probable causes."""
         now = self._measure()
         self._ran, self._started = self._started or self._ran, set()
         for handler in self._ran:

@@ -1,18 +1,24 @@
-"""The supervisor keeps a process running: a worker, or one of several web processes."""
+"""What is around a worker: its name, the sign that it lives, and the supervisor that starts the next one."""
 
 import asyncio
 import logging
+import os
+import secrets
+import socket
 import sys
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal, TypeVar
 
-from receiver.core.clock import Clock
+from receiver.core.activity import WorkerSign
+from receiver.core.clock import Clock, first_of, running_beside
+from receiver.core.ports.queue import WorkerSigns
+from receiver.core.types import WorkerId
+from receiver.errors import StoreError, StoreRefused
 from receiver.runtime.log_lines import event_log
 from receiver.runtime.processes import ExitNote, end_of, exit_note, leave_terminal
-from receiver.worker.upkeep.background import first_of
 
 log = event_log(__name__)
 
@@ -29,9 +35,9 @@ source has the same size and was changed in the same second."""
 
 @dataclass(frozen=True, slots=True)
 class ProcessEnd:
-    """The end of a process: the exit code that it told before it ended, and whether it ran for a minute or more.
+    """The end of a process: the exit code that it reported before, and whether it ran for a minute or more.
 
-    `code` is None after a crash: after a signal, or if something else than the receiver ended the process.
+    `code` is None after a crash: a signal, or anything other than the receiver, ended the process.
     """
 
     code: int | None
@@ -39,10 +45,9 @@ class ProcessEnd:
 
 
 class Supervisor:
-    """Starts a process, and starts a new one after a growing pause when it ends by itself.
+    """Keeps a process running, a worker or another one: after a growing pause it starts the next.
 
-    The standard input of the process is a pipe to which nobody writes. When the supervisor dies, the pipe ends, and
-    the process stops too.
+    The standard input of the process is a pipe that ends when the supervisor dies. Then the process stops too.
     """
 
     def __init__(
@@ -61,12 +66,11 @@ class Supervisor:
     ) -> None:
         """`command` returns the command line of the next process. It gets the end of the one before, if any.
 
-        `refused` is the exit code of a process that cannot start because its configuration is wrong. With
-        `restarts_after_changes` a refused process is not tried again before the next `restart`. `store_refused` is
-        the exit code of a process that cannot use the store, such as a damaged one. A new process tries again after
-        the longest pause. Both count only if the process tells its code by `tell_exit_code`; every other end is a
-        crash. The process inherits the descriptors in `inherited`. `changed` is called when `is_running` has
-        changed. `kind` is the beginning of the log events.
+        `refused` is the exit code of a process whose configuration is wrong. With `restarts_after_changes` the next
+        one waits for a `restart`. `store_refused` is that of a process that cannot use the store, such as a damaged
+        one; the next one starts after the longest pause. Both count only if the process reports them by
+        `tell_exit_code`; every other end is a crash. The process inherits the descriptors in `inherited`. `changed`
+        is called when `is_running` has changed. Log events begin with `kind`.
         """
         self._command = command
         self._environment = dict(environment)
@@ -83,18 +87,18 @@ class Supervisor:
 
     @property
     def is_running(self) -> bool:
-        """Whether there is a process. It may still be importing."""
+        """Return whether there is a process, which may still be importing."""
         return self._process is not None and self._process.returncode is None
 
     def restart(self) -> None:
-        """Replace the process by a new one as soon as it has finished, at most after the grace time."""
+        """Replace the process as soon as it has finished, at the latest after the grace time."""
         self._restart.set()
 
     async def run(self) -> None:
-        """Keep a process running until cancelled. Then stop the process and return when it has ended.
+        """Keep a process running until cancelled. Then stop it, and return when it has ended.
 
-        A second cancel while the process stops changes nothing. This returns by itself if the first process is
-        refused. A later refused process is replaced, because somebody may repair the handlers meanwhile.
+        A second cancel changes nothing. This returns by itself if the first process is refused. A later one is
+        replaced: the handlers may be repaired meanwhile.
         """
         pause = _FIRST_PAUSE
         last: ProcessEnd | None = None
@@ -104,32 +108,35 @@ class Supervisor:
             how, code = await self._run_once(self._command(last))
             if last is None and code == self._refused and not self._restarts_after_changes:
                 return
-            is_told = last is not None and code == last.code == self._store_refused
+            is_known = last is not None and code == last.code == self._store_refused
             last = ProcessEnd(code, ran_long=self._clock.steady() - started >= _HEALTHY)
             if self._restart.is_set() or last.ran_long:
                 pause = _FIRST_PAUSE
             if code == self._store_refused:
                 pause = _LONGEST_PAUSE
             if not self._restart.is_set():
-                await self._wait_after(how, code, pause, is_told=is_told)
+                await self._wait_after(how, code, pause, is_known=is_known)
                 pause = min(pause * 2, _LONGEST_PAUSE)
 
-    async def _wait_after(self, how: str, code: int | None, pause: timedelta, *, is_told: bool) -> None:
-        """Report the end of a process, and wait until the next may start: for the pause, or for a restart."""
+    async def _wait_after(self, how: str, code: int | None, pause: timedelta, *, is_known: bool) -> None:
+        """Log the end of a process, and wait for the pause or a restart."""
         if code == self._refused and self._restarts_after_changes:
             log.error("worker_waits_for_change", extra={"advice": "correct the handlers and save the file"})
             await self._restart.wait()
             return
-        level = logging.INFO if code == 0 else logging.ERROR  # with code 0 somebody has stopped it
+        level = logging.INFO if code == 0 else logging.ERROR  # it was stopped
         log.log(
-            logging.DEBUG if is_told else level,
+            logging.DEBUG if is_known else level,
             f"{self._kind}_ended",
             extra={"how": how, "restart_in_s": pause.total_seconds()},
         )
         await first_of(self._clock.sleep(pause), self._restart.wait())
 
     async def _run_once(self, command: Sequence[str]) -> tuple[str, int | None]:
-        """Run one process until it ends or has to restart. Return a description of its end and the code it told."""
+        """Run one process until it ends or a restart.
+
+        Return a description of its end and the code that it reported.
+        """
         with ExitStack() as stack:
             try:
                 note = stack.enter_context(exit_note())
@@ -140,7 +147,7 @@ class Supervisor:
             return end_of(code), code if note.has(code) else None
 
     async def _start(self, command: Sequence[str], note: ExitNote) -> tuple[asyncio.subprocess.Process, bool]:
-        """Start a process. Return it, and whether this was cancelled meanwhile. Raises OSError if none starts."""
+        """Start a process. Return it, and whether this was cancelled. Raises OSError if none starts."""
         start = asyncio.create_subprocess_exec(
             *command,
             stdin=asyncio.subprocess.PIPE,
@@ -154,7 +161,7 @@ class Supervisor:
         return started.result(), is_cancelled
 
     async def _end_of(self, process: asyncio.subprocess.Process, *, is_cancelled: bool) -> int:
-        """Return the exit code of a process that has ended. End it at a restart or a cancel."""
+        """Return the exit code of a process, which a restart or a cancel ends."""
         self._process = process
         try:
             self._changed()
@@ -182,7 +189,7 @@ class Supervisor:
 
 
 async def _to_the_end(work: Coroutine[Any, Any, _T]) -> "tuple[asyncio.Task[_T], bool]":
-    """Return the task of this work when it is done, which no cancel interrupts, and whether there was one."""
+    """Return the task of this work when it is done, and whether there was a cancel, which does not interrupt it."""
     task = asyncio.create_task(work)
     is_cancelled = False
     while not task.done():
@@ -196,7 +203,7 @@ async def _to_the_end(work: Coroutine[Any, Any, _T]) -> "tuple[asyncio.Task[_T],
 async def supervise(supervisors: Sequence[Supervisor]) -> None:
     """Run supervisors until cancelled. Then stop their processes, and return when all of them have ended.
 
-    If one of them returns, because its first process was refused, the others stop and this returns too.
+    If one returns, because its first process was refused, the others stop and this returns too.
     """
     tasks = {asyncio.create_task(supervisor.run()) for supervisor in supervisors}
     is_cancelled = False
@@ -224,3 +231,67 @@ def own_command(*arguments: str) -> Sequence[str]:
     With `-P`, a `logging.py` or `receiver.py` beside the handlers cannot replace the real module.
     """
     return (sys.executable, "-P", "-m", "receiver", *arguments)
+
+
+SIGN_EVERY = timedelta(seconds=20)
+
+
+@asynccontextmanager
+async def shown_alive(queue: WorkerSigns, clock: Clock, sign: WorkerSign) -> AsyncIterator[None]:
+    """Show that this worker lives for as long as the block lasts. A store that cannot do so stops no work."""
+    async with running_beside(_beat(queue, clock, sign)):
+        yield
+    try:
+        await queue.sign_off(sign.name)
+    except (StoreError, StoreRefused) as exc:
+        log.warning("worker_not_shown", extra={"reason": str(exc)})
+
+
+async def _beat(queue: WorkerSigns, clock: Clock, sign: WorkerSign) -> None:
+    while True:
+        try:
+            await queue.sign_on(sign, now=clock.now())
+        except (StoreError, StoreRefused) as exc:
+            log.warning("worker_not_shown", extra={"reason": str(exc)})
+        except Exception:  # a bug of ours must not end the worker
+            log.exception("worker_not_shown")
+        await clock.sleep(SIGN_EVERY)
+
+
+_REMEMBERED = 20
+
+
+def new_worker_id() -> WorkerId:
+    """Return a name that no other worker has or will have."""
+    return WorkerId(f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}")
+
+
+class NextWorker:
+    """Makes the command line of each next worker. It takes over the work of those that died before it."""
+
+    def __init__(
+        self,
+        command: Callable[[WorkerId, Sequence[WorkerId], bool], Sequence[str]],
+        new_id: Callable[[], WorkerId],
+        *,
+        store_refused: int,
+    ) -> None:
+        """`command` gets the worker's name, the names of the dead workers that it replaces, and whether the worker
+        before it already reported, by the exit code `store_refused`, that the store refused it.
+        """
+        self._command = command
+        self._new_id = new_id
+        self._store_refused = store_refused
+        self._worker: WorkerId | None = None
+        self._dead: list[WorkerId] = []
+
+    def __call__(self, last: ProcessEnd | None) -> Sequence[str]:
+        """Return the command line of the next worker; `last` is the end of the worker before it."""
+        if last is not None and last.ran_long:
+            self._dead.clear()  # it had enough time to take over their work
+        gave_back = last is not None and last.code == 0  # with its work returned, as before a restart with new code
+        if self._worker is not None and not gave_back:
+            self._dead = [*self._dead, self._worker][-_REMEMBERED:]
+        self._worker = self._new_id()
+        is_known = last is not None and last.code == self._store_refused
+        return self._command(self._worker, self._dead, is_known)

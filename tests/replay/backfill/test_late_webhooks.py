@@ -54,7 +54,7 @@ async def test_the_late_webhook_of_an_imported_event_makes_no_work(
     open_world: Open, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It is stored like any other delivery, and a log line has the reason why it is not handled."""
-    caplog.set_level(logging.INFO, "receiver.worker.routing.planning")
+    caplog.set_level(logging.INFO, "receiver.worker.routing")
     seen: list[str] = []
     async with bench(recording(seen)) as on:
         await backfill_two_pages(open_world, on)

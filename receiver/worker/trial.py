@@ -1,4 +1,5 @@
-"""Asks `where` and `lane` of handlers in a process of their own first, after a worker may have died of them."""
+"""Handlers whose `where` or `lane` ends their process, or does not return: a trial in another process, and a
+watch."""
 
 import faulthandler
 import signal
@@ -18,9 +19,8 @@ from receiver.routing import Handler, Router
 from receiver.routing.policies import job_of
 from receiver.runtime.log_lines import event_log
 from receiver.worker.attempts import NoProcess, ProcessDied, RaisedElsewhere, TimedOut
-from receiver.worker.calls.deadline import Deadline
+from receiver.worker.calls.deadline import Deadline, within
 from receiver.worker.calls.processes import Call, RoutingCall
-from receiver.worker.calls.runner import within
 
 log = event_log(__name__)
 
@@ -28,14 +28,14 @@ LIMIT = timedelta(seconds=10)
 """How long `where` and `lane` may take for one delivery."""
 
 Culprits = Mapping[tuple[int, HandlerName], str]
-"""Why a handler must not be asked about a delivery, by the seq of the delivery and the handler's name."""
+"""Why a handler must not be asked about a delivery, by the delivery's seq and the handler's name."""
 
 
 class CallProcesses(Protocol):
     """Runs calls in processes, as `Processes` does."""
 
     async def run(self, call: Call, started: Callable[[], None]) -> None:
-        """Make a call, and report when it starts."""
+        """Make a call, and report its start."""
 
     async def aclose(self) -> None:
         """End every process."""
@@ -44,22 +44,22 @@ class CallProcesses(Protocol):
 class RoutingTrial:
     """Finds deliveries for which a handler's `where` or `lane` ends its process or does not return.
 
-    A worker that dies while it routes cannot note of which delivery it died without a write for each batch, and a
-    write would blame the innocent when somebody kills the worker. So the next worker tries the deliveries that the
-    dead one may have had in hand, and learns for certain.
+    A worker that dies while it routes cannot note which delivery was the cause without a write for each batch,
+    which would also blame the innocent when someone kills the worker. Instead, the next worker tries the deliveries
+    that the dead one may have been routing.
     """
 
     def __init__(
         self, processes: CallProcesses, clock: Clock, router: Router, *, handlers: str, folder: Path
     ) -> None:
-        """`handlers` names the router, to be found in `folder`."""
+        """`handlers` names the router, which is in `folder`."""
         self._processes = processes
         self._clock = clock
         self._call = RoutingCall(handlers, str(folder), tuple(one.name for one in router if runs_code(one)), ())
         self._left = 0
 
     def begin(self, deliveries: int) -> None:
-        """Try so many deliveries: as many as a worker may route together."""
+        """Try this many deliveries, as many as a worker may route together."""
         self._left = deliveries if self._call.names else 0
 
     async def culprits(self, deliveries: Sequence[StoredDelivery]) -> Culprits:
@@ -89,7 +89,7 @@ class RoutingTrial:
         }
 
     async def _ending(self, names: tuple[HandlerName, ...], sources: Sequence[StoredDelivery]) -> str | None:
-        """Return how asking these handlers ended their process; None if it did not."""
+        """Return how the process that ran the `where` and `lane` of these handlers ended; None if it lives."""
         call = RoutingCall(self._call.handlers, self._call.folder, names, tuple(sources))
         deadline = Deadline(self._clock, LIMIT)
         try:
@@ -102,31 +102,30 @@ class RoutingTrial:
 
 
 def runs_code(handler: Handler) -> bool:
-    """Tell whether routing calls a function of the handler's author."""
+    """Return whether routing calls a function of the handler's author."""
     return handler.where is not None or (handler.lane is not None and handler.lane.key is not job_of)
 
 
-# FOLDED: Ends a worker in which a handler's `where` or `lane` does not return.
-MAX_LOOKS = 60
-"""So often the same question is seen before it counts as blocked. A thread looks once a second."""
+MAX_CHECKS = 60
+"""A question seen by so many checks, one a second, counts as blocked."""
 MAX_CPU_SECONDS = 60.0
-"""Processor time that one question may take, of all threads together."""
+"""Processor time of all threads that one question may take."""
 
 
 class RoutingWatch:
-    """Watches the questions that routing asks the code of handlers. It does nothing before `start`.
+    """Ends a worker in which a handler's `where` or `lane` does not return. It does nothing before `start`.
 
-    A worker that was suspended, or that got no processor, is not blocked: it did not look meanwhile, and used no
-    processor time. Code that lets no other thread run, such as a regular expression, stops the looks too. Its limit
-    is the processor time: then faulthandler writes the traceback to stderr, and SIGVTALRM ends the process.
+    A worker that was suspended, or that got no processor, is not blocked: it did not check meanwhile, and used no
+    processor time. Code that lets no other thread run, such as a regular expression, stops the checks too. It is
+    limited by processor time: then faulthandler writes the traceback to stderr, and SIGVTALRM ends the process.
     """
 
     def __init__(self, end: Callable[[], None]) -> None:
-        """`end` ends this process. It is called in another thread than that of the event loop."""
+        """`end` ends this process, and is called outside the thread of the event loop."""
         self._end = end
         self._asked: tuple[HandlerName, Delivery] | None = None
         self._seen: tuple[HandlerName, Delivery] | None = None
-        self._looks = 0
+        self._checks = 0
         self._has_timer = False
 
     def start(self) -> None:
@@ -134,7 +133,7 @@ class RoutingWatch:
         # The previous handler is called too, and it ends the process.
         faulthandler.register(signal.SIGVTALRM, file=sys.__stderr__ or 2, all_threads=True, chain=True)
         self._has_timer = True
-        threading.Thread(target=self._look_for_ever, name="routing watch", daemon=True).start()
+        threading.Thread(target=self._check_for_ever, name="routing watch", daemon=True).start()
 
     @contextmanager
     def asking(self, handler: HandlerName, delivery: Delivery) -> Iterator[None]:
@@ -147,25 +146,25 @@ class RoutingWatch:
             self._set_timer(0)
             self._asked = None
 
-    def look(self) -> None:
-        """Look once, and end the process if the same question has been seen too often."""
+    def check(self) -> None:
+        """End the process if the same question has been seen too often."""
         asked = self._asked
-        self._looks = self._looks + 1 if asked is not None and asked is self._seen else 1
+        self._checks = self._checks + 1 if asked is not None and asked is self._seen else 1
         self._seen = asked
-        if asked is None or self._looks < MAX_LOOKS:
+        if asked is None or self._checks < MAX_CHECKS:
             return
         handler, delivery = asked
         advice = "`where` or `lane` does not return; the next worker tries this event in another process"
         fields = {"handler": handler, "id": delivery.key, "type": delivery.type, "advice": advice}
         log.error("routing_blocked", extra=fields)
-        self._set_timer(0)  # it would go on in a program that replaces this one (execve(2))
+        self._set_timer(0)  # it would outlive an execve(2)
         self._end()
 
     def _set_timer(self, seconds: float) -> None:
         if self._has_timer:
             signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
 
-    def _look_for_ever(self) -> None:
+    def _check_for_ever(self) -> None:
         while True:
             time.sleep(1)
-            self.look()
+            self.check()

@@ -1,16 +1,16 @@
-"""Plans the work items of new deliveries, and decides which of them this worker claims at once."""
+"""Routing: which work items new deliveries make, and what holds those of terminal events."""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple
 
-from receiver.core.claims import HeldItem, JobPages, RoutingBatch
+from receiver.core.claims import HeldItem, JobPages, RoutingBatch, WorkItem
 from receiver.core.clock import Clock
 from receiver.core.deliveries import StoredDelivery
 from receiver.core.ports.queue import HoldQueue, RoutingQueue
-from receiver.core.rules import RecheckAt, Release, check_hold
+from receiver.core.rules import MAX_FOLLOWERS, RecheckAt, Release, check_hold
 from receiver.core.types import HandlerName, Origin
 from receiver.core.work import Hold, NewWork
 from receiver.events import EVENT_CLASSES, Event
@@ -18,27 +18,27 @@ from receiver.events.identity import subject_key
 from receiver.routing import Handler, Router
 from receiver.routing.wanted import wants_type
 from receiver.runtime.log_lines import event_log
+from receiver.worker.attempts import Claimed
 from receiver.worker.claiming import NewClaims
 from receiver.worker.events import (
     TRIGGERS,
     DriftLogger,
     RoutedEvent,
     Unhandled,
+    claim_on_memory,
     lane_of,
     lane_of_job,
     read_to_route,
     wants,
 )
-from receiver.worker.memory_budget import claim_on_memory
-from receiver.worker.ready import ReadyQueues
-from receiver.worker.routing.trial import Culprits, RoutingTrial, RoutingWatch, runs_code
+from receiver.worker.trial import Culprits, RoutingTrial, RoutingWatch, runs_code
+from receiver.worker.work_in_hand import ClaimedWork, ReadyQueues
 
-# FOLDED: Webhooks that arrive after a backfill has already imported the same event: they are not handled again.
 log = event_log(__name__)
 
 
 async def find_repeats(queue: RoutingQueue, read: Sequence[tuple[StoredDelivery, Event]]) -> frozenset[int]:
-    """Return the seqs of the sender's deliveries whose event a backfill has imported before."""
+    """Return the seqs of webhooks whose event a backfill has imported before: they are not handled again."""
     keys = {
         stored.seq: key
         for stored, event in read
@@ -54,37 +54,36 @@ async def find_repeats(queue: RoutingQueue, read: Sequence[tuple[StoredDelivery,
     return frozenset(repeats)
 
 
-# FOLDED: Terminal events that are held until the pages of their jobs are handled.
 MAX_ITEMS = 100
 
 
 def hold_for(handler: Handler, router: Router, stored: StoredDelivery, now: datetime) -> Hold | None:
-    """Return how long an event is held for a handler, or None if it is not held."""
+    """Return how long an event is held for a handler; None if it is not."""
     delivery, wait = stored.delivery, handler.after_pages
     if wait is None or delivery.job_id is None or router.page_type(delivery.type) is None:
         return None
-    # The limit counts from now and not from the arrival: after an outage the pages wait for their handlers too.
+    # The limit counts from now, not from the arrival: after an outage the pages wait for their handlers too.
     until = now + wait.at_most
     recheck_at = min(delivery.received_at + wait.quiet, until)
     return Hold(recheck_at, until, f"waits for the pages of its job, until {recheck_at:%H:%M:%S} UTC at least")
 
 
 class Holds:
-    """Holds terminal events at routing, and checks them again until they may run."""
+    """Holds terminal events until the pages of their jobs are handled."""
 
     def __init__(self, queue: HoldQueue, router: Router, clock: Clock) -> None:
         self._queue = queue
         self._router = router
         self._clock = clock
-        # All handlers: one without `after_pages` may have held items from the time when it had the option.
+        # All handlers: one may have held items from a time when it had `after_pages`.
         self._handlers: Sequence[HandlerName] = tuple(handler.name for handler in router)
 
     def hold(self, handler: Handler, stored: StoredDelivery) -> Hold | None:
-        """Return how long this event is held for this handler, or None if it is not held."""
+        """Return how long this event is held for this handler; None if it is not."""
         return hold_for(handler, self._router, stored, self._clock.now())
 
     async def check(self) -> None:
-        """Check every held item that is due for it."""
+        """Check held items that are due for it."""
         for item in await self._queue.held(self._handlers, now=self._clock.now(), limit=MAX_ITEMS):
             await self._check(item)
 
@@ -107,15 +106,14 @@ class Holds:
 
 
 MAX_KEPT = 256
-"""Work items whose events wait in memory, read, for their attempts."""
+"""Work items whose events wait in memory for their attempts."""
 
 
 class HandlerMatch(NamedTuple):
     """A new delivery, its event, and a handler that wants the event.
 
-    `event` is None if routing had no need to read it. `kept` is the event for the attempt, or None if the attempt
-    must read it. `refusal` is the reason why the handler's `where` and `lane` must not run for the event, if there
-    is one.
+    `event` is None if routing did not read it. `kept` is the event for the attempt, None if the attempt has to read
+    it. `refusal` says why the handler's `where` and `lane` must not run for the event.
     """
 
     stored: StoredDelivery
@@ -127,7 +125,7 @@ class HandlerMatch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PlannedBatch:
-    """Deliveries to route together. A costly delivery is alone and needs `memory` free bytes."""
+    """Deliveries to route together. A costly one is alone and needs `memory` free bytes."""
 
     batch: RoutingBatch
     memory: int = 0
@@ -161,7 +159,7 @@ class RoutingPlanner:
         self._drift = drift
 
     def costly_apart(self, batch: RoutingBatch) -> PlannedBatch:
-        """Return the first deliveries of the batch that may be routed together. An unread one takes no memory."""
+        """Return the first deliveries that may be routed together. Those that are not read take no memory."""
         if batch.any_backfilled:
             self._ready.claim_at_most(MAX_KEPT)
         unread = self._unread_of(batch)
@@ -195,7 +193,7 @@ class RoutingPlanner:
         return matches
 
     def _unread_of(self, batch: RoutingBatch) -> Mapping[str, Sequence[Handler]]:
-        """Return the handlers of the types that are not read: results of a backfill are compared with what came."""
+        """Return the handlers of the types that are not read; after a backfill all are, to find repeats."""
         return {} if batch.any_backfilled else self._unread
 
     def _matches_of(
@@ -213,10 +211,7 @@ class RoutingPlanner:
         ]
 
     def new_work(self, matches: Sequence[HandlerMatch]) -> list[NewWork]:
-        """Return the work items of these matches.
-
-        Items are claimed while their queue has capacity, unless a limit over all workers has to be checked first.
-        """
+        """Return the work items of these matches."""
         claims = NewClaims(self._ready, [one.handler.name for one in matches if one.refusal is None])
         work: list[NewWork] = []
         for match in matches:
@@ -245,10 +240,10 @@ class RoutingPlanner:
 
 
 def _handlers_by_type(router: Iterable[Handler]) -> Mapping[str, Sequence[Handler]]:
-    """Return, for each type whose events need not be read to tell it, the handlers that want them.
+    """Return the handlers of each type that is routed without reading its events.
 
-    Such an event is read when its work is claimed, and so not twice if it has to wait. What no handler wants is
-    read at routing, so that what our models do not know of it is logged.
+    Such an event is read when its work is claimed, and not twice if it has to wait. Events that no handler wants
+    are read, to log what our models do not know of them.
     """
     routes = {}
     for kind in EVENT_CLASSES:
@@ -260,3 +255,30 @@ def _handlers_by_type(router: Iterable[Handler]) -> Mapping[str, Sequence[Handle
 
 async def _read(stored: StoredDelivery, *, in_thread: bool) -> RoutedEvent:
     return await asyncio.to_thread(read_to_route, stored) if in_thread else read_to_route(stored)
+
+
+def from_route(
+    ids: Sequence[int | None],
+    work: Sequence[NewWork],
+    matches: Sequence[HandlerMatch],
+    *,
+    with_followers: Collection[HandlerName],
+) -> ClaimedWork:
+    """Return what was claimed as it was routed, with followers for these handlers."""
+    claimed: list[Claimed] = []
+    followers: dict[int, list[Claimed]] = {}
+    started: list[int] = []
+    heads: dict[tuple[HandlerName, str], int] = {}
+    for work_id, new, match in zip(ids, work, matches, strict=True):
+        if work_id is None:
+            continue
+        item = WorkItem(work_id, new.handler, 1, 0, 0, new.trigger, match.stored, new.lane is not None)
+        one = Claimed(item, match.handler, match.kept, match.refusal)
+        head = work_id if new.lane is None else heads.setdefault((new.handler, new.lane), work_id)
+        if head == work_id:
+            claimed.append(one)
+            if new.starts:
+                started.append(work_id)
+        elif new.handler in with_followers and len(followers.setdefault(head, [])) < MAX_FOLLOWERS:
+            followers[head].append(one)
+    return ClaimedWork(claimed, followers, frozenset(started))

@@ -1,50 +1,53 @@
-"""Claimed work that waits for a slot: a queue for each kind of slot, and one for each handler with `batch`."""
+"""What one worker has claimed and not settled: its ready queues, its leases and its followers under one owner."""
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from itertools import islice
+from itertools import chain, islice
+from typing import NamedTuple
 
+from receiver.core.claims import FollowerClaim, Lease
 from receiver.core.clock import Clock, Timer
-from receiver.core.types import HandlerName
-from receiver.routing import Handler
+from receiver.core.ports.queue import WorkQueue
+from receiver.core.types import HandlerName, WorkerId
+from receiver.routing import Handler, Router
 from receiver.routing.policies import Batch, RunsIn
-from receiver.worker.attempts import Claimed
-from receiver.worker.memory_budget import claim_on_memory
+from receiver.worker.attempts import Claimed, Ended, HandlerCall, LaneRun
+from receiver.worker.events import claim_on_memory
+from receiver.worker.followers import LaneRuns
+from receiver.worker.leases import Leases
 
+MAX_BYTES = 64 * 1024 * 1024
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
-
-HandlerCall = tuple[Claimed, ...]
-"""The work items of one call of a handler: a single one, or a batch."""
 
 _CLAIMED_PER_SLOT = 4
 _MIN_CLAIMED = 64
 """A queue may claim this many work items per slot, and at least this many, so that one transaction fetches many."""
 _QUICK = timedelta(milliseconds=100)
 """A queue that settles as many work items as it may claim within this time may claim twice as many, up to its
-share of what the store allows: the transactions of a busy worker on SQLite take half of the time for each item so,
-and two workers on PostgreSQL handle two thirds more. A queue that takes four times as long may claim half as many,
-so that it keeps little from other workers."""
+share of what the store allows: this halves a busy worker's transaction time per item on SQLite, and lets two
+PostgreSQL workers handle two thirds more. A queue that takes four times as long may claim half as many, and leaves
+more to other workers."""
 _READ_AHEAD = 32
-"""Calls whose events are read together. The events of all that is claimed took more memory, and had left the cache
-of the processor when their handlers were called."""
+"""Calls whose events are read together. The events of everything claimed would take more memory, and would no
+longer be in the processor's cache when their handlers are called."""
 MAX_BATCHES = 8
 _BLOCKING_QUARTERS = 3
-"""Quarters of all slots that threads and processes may take together, since nobody can cancel a call there."""
+"""Quarters of all slots that threads and processes may take together: calls there cannot be cancelled."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class ReadyQueue:
     """Calls that wait for the same kind of slot.
 
-    Each kind has its own queue, so that plain functions that hang fill up the threads and nothing else.
+    Each kind has its own queue: plain functions that hang fill up the threads and nothing else.
     """
 
     slots: int
     capacity: int
     follows_speed: bool = False
-    """The capacity follows the speed, and half of it must be claimable before anything is claimed."""
+    """The capacity follows the speed, and nothing is claimed until half of it is free."""
     parent: "ReadyQueue | None" = None
     """A queue whose slots this one uses too: it counts all calls of several queues."""
     calls: deque[HandlerCall] = field(default_factory=deque)
@@ -56,10 +59,10 @@ class ReadyQueue:
     moved: bool = False
     """A call has started or ended since `moved_at`."""
     moved_at: datetime = _LONG_AGO
-    """When a call last started or ended, also one of a queue that shares these slots."""
+    """When a call last started or ended here, or in a queue that shares these slots."""
     settled: int = 0
     settled_since: datetime = _LONG_AGO
-    """So many items were settled since then."""
+    """Since when `settled` counts."""
     base: int = field(init=False, default=0)
     most: int = field(init=False, default=0)
     """The least and the greatest capacity."""
@@ -79,8 +82,8 @@ class ReadyQueue:
 
     @property
     def has_slot(self) -> bool:
-        """Tell whether another call may start."""
-        queue: ReadyQueue | None = self  # asked for each call: a generator takes three times as long
+        """Return whether another call may start."""
+        queue: ReadyQueue | None = self  # for each call: a generator would take three times as long
         while queue is not None:
             if queue.running >= queue.slots:
                 return False
@@ -88,13 +91,13 @@ class ReadyQueue:
         return True
 
     def is_full_since(self, moment: datetime) -> bool:
-        """Tell whether no slot has become free since then. What others take of the parent's slots counts too."""
+        """Return whether no slot has become free since then. Slots of the parent that others take count too."""
         if self.running >= self.slots > 0 and self.moved_at <= moment:
             return True
         return self.parent is not None and self.parent.is_full_since(moment)
 
     def count_running(self, change: int) -> None:
-        """Add to the number of running calls; a negative number is for calls that have ended."""
+        """Add to the number of running calls; a negative number stands for calls that have ended."""
         queue: ReadyQueue | None = self
         while queue is not None:
             queue.running += change
@@ -105,12 +108,12 @@ class ReadyQueue:
     def claimable(self) -> int:
         """How many more work items may be claimed for this queue."""
         free = self.capacity - self.claimed
-        # While it is more than half full its slots have enough work. Few large transactions cost less than many.
+        # A queue that is more than half full has work for its slots, and few large transactions cost less.
         least = self.capacity // 2 if self.follows_speed else 1
         return 0 if self.stuck or free < least else max(0, free)
 
     def count_settled(self, count: int, now: datetime) -> None:
-        """Count so many claimed work items less, and follow the speed at which they are settled."""
+        """Subtract settled work items from the claimed ones, and adapt the capacity to the speed."""
         self.claimed -= count
         self.settled += count
         if not self.follows_speed or self.settled < self.capacity:
@@ -123,7 +126,7 @@ class ReadyQueue:
         self.settled, self.settled_since = 0, now
 
     def slow_down(self, now: datetime) -> int:
-        """Claim as little as at first if it has not been quick lately; return how many items it has beyond that."""
+        """Return to the first capacity if it was not quick lately. Return how many items it has beyond that."""
         if not self.follows_speed or self.capacity == self.base or now - self.settled_since <= _QUICK * 4:
             return 0
         self.capacity, self.settled, self.settled_since = self.base, 0, now
@@ -143,9 +146,9 @@ class _IncompleteBatch:
 
 
 class ReadyQueues:
-    """All queues of a worker. At most `concurrency` calls run at one time, in all queues together.
+    """All queues of a worker: one for each kind of slot, and one for each handler with `batch`.
 
-    `wake` is called when a batch has become ready because its linger time is over.
+    Only `WorkInHand` withdraws: what leaves a queue still has a lease, and followers.
     """
 
     def __init__(
@@ -159,7 +162,10 @@ class ReadyQueues:
         read: Callable[[Sequence[HandlerCall]], Sequence[HandlerCall]],
         wake: Callable[[], None],
     ) -> None:
-        """`most_claimed` is that of the store. `read` returns calls with their events."""
+        """`concurrency` limits all calls together, and `most_claimed` is that of the store.
+
+        `read` returns calls with their events. `wake` is called when a batch is ready after its linger time.
+        """
         self._clock = clock
         self._read = read
         self._wake = wake
@@ -167,7 +173,12 @@ class ReadyQueues:
         self._all = ReadyQueue(concurrency, 0)
         blocking = ReadyQueue(max(1, concurrency * _BLOCKING_QUARTERS // 4), 0, parent=self._all)
         kinds = {
-            kind: _single_queue(count, self._all if kind is RunsIn.LOOP else blocking)
+            kind: ReadyQueue(
+                count,
+                max(count * _CLAIMED_PER_SLOT, _MIN_CLAIMED),
+                follows_speed=True,
+                parent=self._all if kind is RunsIn.LOOP else blocking,
+            )
             for kind, count in slots.items()
         }
         self._by_handler: dict[HandlerName, ReadyQueue] = {}
@@ -177,14 +188,11 @@ class ReadyQueues:
             if handler.batch is not None:
                 queue = _batch_queue(handler, handler.batch, queue)
             self._by_handler[handler.name] = queue
-        used = set(map(id, self._by_handler.values()))
-        self._singles = [queue for queue in kinds.values() if id(queue) in used]
+        self._queues = deque(dict.fromkeys(self._by_handler.values()))
+        self._singles = [queue for queue in kinds.values() if queue in self._queues]
         self._most_claimed = most_claimed
         _share_claims(self._singles, most_claimed)
-        self._queues = deque({id(queue): queue for queue in self._by_handler.values()}.values())
-        self._moving = tuple(
-            {id(one): one for one in (self._all, blocking, *kinds.values(), *self._queues)}.values()
-        )
+        self._moving = tuple(dict.fromkeys((self._all, blocking, *kinds.values(), *self._queues)))
 
     def __getitem__(self, handler: HandlerName) -> ReadyQueue:
         return self._by_handler[handler]
@@ -193,7 +201,7 @@ class ReadyQueues:
         return iter(self._queues)
 
     def claim_at_most(self, most: int) -> None:
-        """Let quick queues claim no more than so many items together, or as many as at first."""
+        """Limit what quick queues claim together; each may claim as much as at first."""
         if most < self._most_claimed:
             self._most_claimed = most
             _share_claims(self._singles, most)
@@ -204,8 +212,8 @@ class ReadyQueues:
         return max(0, self._all.startable - sum(len(queue.calls) for queue in self._queues))
 
     def takes_whole_limit(self, handler: Handler) -> bool:
-        """Tell whether this worker has certainly claimed as many items of a handler as may run in all workers."""
-        # Followers in a lane are not claimed in the store, so with lanes there may be fewer.
+        """Return whether this worker has certainly claimed as many items of a handler as all workers may run."""
+        # In the store, followers in a lane are not claimed.
         if handler.concurrency is None or handler.batch is not None or handler.lane is not None:
             return False
         return self._claimed[handler.name] >= handler.concurrency
@@ -231,9 +239,9 @@ class ReadyQueues:
         return [one.item.id for batch in self._batches.values() for one in batch.items if one.item.id in work_ids]
 
     def start_next(self) -> tuple[HandlerCall, HandlerCall] | None:
-        """Take the next call that has a slot, from each queue in its turn; return None if there is none.
+        """Take the next call that has a slot, from each queue in its turn. Return None if there is none.
 
-        Returns it twice: without the events that were read for it, and with them.
+        It is returned twice: without the events that were read for it, and with them.
         """
         for _ in range(len(self._queues)):
             queue = self._queues[0]
@@ -250,7 +258,7 @@ class ReadyQueues:
         self._by_handler[call[0].handler.name].count_running(-1)
 
     def note_moves(self) -> None:
-        """Note that now is when the calls started or ended that did so since the last time."""
+        """Note now as the time at which calls have started or ended since the last note."""
         now = self._clock.steady()
         for queue in self._moving:
             if queue.moved:
@@ -258,17 +266,17 @@ class ReadyQueues:
 
     @property
     def any_waits(self) -> bool:
-        """Tell whether a call waits for a slot."""
+        """Return whether a call waits for a slot."""
         return any(queue.calls for queue in self._queues)
 
     def settled(self, counts: Mapping[HandlerName, int]) -> None:
-        """Count so many claimed work items of each handler less."""
+        """Subtract settled work items of each handler from the claimed ones."""
         now = self._clock.steady()
         for handler, count in counts.items():
             self._by_handler[handler].count_settled(count, now)
             self._claimed[handler] -= count
 
-    def withdraw(self, unwanted: Callable[[Claimed], bool]) -> list[Claimed]:
+    def _withdraw(self, unwanted: Callable[[Claimed], bool]) -> list[Claimed]:
         """Take out and return the unwanted work items that have not started."""
         withdrawn: list[Claimed] = []
         for queue in self._queues:
@@ -288,22 +296,22 @@ class ReadyQueues:
             self._claimed[one.handler.name] -= 1
         return withdrawn
 
-    def withdraw_stuck(self, patience: timedelta) -> list[Claimed]:
+    def _withdraw_stuck(self, patience: timedelta) -> list[Claimed]:
         """Take out and return the work items of queues in which no slot has become free for so long."""
         before = self._clock.steady() - patience
         self.note_moves()
         for queue in self._queues:
             queue.stuck = queue.is_full_since(before)
-        return self.withdraw(lambda one: self._by_handler[one.handler.name].stuck)
+        return self._withdraw(lambda one: self._by_handler[one.handler.name].stuck)
 
-    def withdraw_excess(self) -> list[Claimed]:
-        """Take out and return what queues that were quick, and are slow now, have claimed beyond their capacity."""
+    def _withdraw_excess(self) -> list[Claimed]:
+        """Take out and return what queues that have become slow had claimed beyond their present capacity."""
         now = self._clock.steady()
         last: set[int] = set()
         for queue in self._queues:
             if excess := queue.slow_down(now):
                 last |= {one.item.id for call in islice(reversed(queue.calls), excess) for one in call}
-        return self.withdraw(lambda one: one.item.id in last) if last else []
+        return self._withdraw(lambda one: one.item.id in last) if last else []
 
     def complete_batches(self) -> None:
         """Make every incomplete batch ready with the items that it has."""
@@ -333,7 +341,7 @@ class ReadyQueues:
 def _kept(items: Iterable[Claimed], unwanted: Callable[[Claimed], bool], withdrawn: list[Claimed]) -> list[Claimed]:
     """Return the wanted items, and add the others to `withdrawn`.
 
-    Each is asked about once: the answer may change with time, and an item must be on one of the lists.
+    `unwanted` is called once for each: its answer may change with time, and an item must be on one of the lists.
     """
     kept: list[Claimed] = []
     for one in items:
@@ -341,12 +349,8 @@ def _kept(items: Iterable[Claimed], unwanted: Callable[[Claimed], bool], withdra
     return kept
 
 
-def _single_queue(slots: int, parent: ReadyQueue) -> ReadyQueue:
-    return ReadyQueue(slots, max(slots * _CLAIMED_PER_SLOT, _MIN_CLAIMED), follows_speed=True, parent=parent)
-
-
 def _share_claims(sharing: Sequence[ReadyQueue], most: int) -> None:
-    """Let queues claim so many items together while they are quick, or as many as at first."""
+    """Share what quick queues may claim together; each may claim as much as at first."""
     spare = max(0, most - sum(queue.base for queue in sharing))
     for queue in sharing:
         queue.most = queue.base + spare // len(sharing)
@@ -354,13 +358,167 @@ def _share_claims(sharing: Sequence[ReadyQueue], most: int) -> None:
 
 
 def _batch_queue(handler: Handler, batch: Batch, kind: ReadyQueue) -> ReadyQueue:
-    # It claims whatever there is: a batch that waits for its last items would start incomplete.
+    # It has no least claim: a batch that waited for its last items would start incomplete.
     slots = kind.slots if handler.concurrency is None else min(handler.concurrency, kind.slots)
     return ReadyQueue(slots, min(slots * 2, MAX_BATCHES) * batch.size, parent=kind)
 
 
 def _runs_alone(claimed: Claimed) -> bool:
-    """Tell whether it is refused, or takes so much memory that a batch of such events may be too much."""
+    """Return whether it is refused, or takes so much memory that a batch of such events may be too much."""
     if claimed.event is not None:  # only events that take little memory are kept from routing
         return claimed.refusal is not None
     return claimed.refusal is not None or claim_on_memory(claimed.item.source.delivery.body) > 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerLimits:
+    """How much one worker does at one time.
+
+    `concurrency` limits the calls of all kinds together. A work item is leased for `lease`, which is renewed while
+    it runs. The worker claims until it has bodies of `max_bytes`, and may have one body more. It waits no longer
+    than `longest_wait`, or a lease: the wall clock may be set, and the machine may sleep.
+    """
+
+    concurrency: int
+    threads: int
+    processes: int
+    lease: timedelta
+    max_bytes: int = MAX_BYTES
+    longest_wait: timedelta | None = None
+
+    @property
+    def slots(self) -> Mapping[RunsIn, int]:
+        """How many calls of each kind run at one time."""
+        return {RunsIn.LOOP: self.concurrency, RunsIn.THREAD: self.threads, RunsIn.PROCESS: self.processes}
+
+
+class ClaimedWork(NamedTuple):
+    """Claimed items, their followers by the ids of those, and the ids of the items whose start is noted already."""
+
+    items: Sequence[Claimed]
+    followers: Mapping[int, Sequence[Claimed]]
+    marked: frozenset[int]
+
+
+class WorkInHand:
+    """Everything that one worker has claimed and not settled.
+
+    An item waits in `ready`, follows another one in `lanes`, runs, or waits for its record; all this time it is in
+    `leases`. What will not start leaves all three together, by one of the methods here.
+    """
+
+    def __init__(
+        self,
+        queue: WorkQueue,
+        router: Router,
+        clock: Clock,
+        worker: WorkerId,
+        limits: WorkerLimits,
+        *,
+        read: Callable[[Sequence[HandlerCall]], Sequence[HandlerCall]],
+        wake: Callable[[], None],
+    ) -> None:
+        """`read` and `wake` are those of `ReadyQueues`."""
+        self._limits = limits
+        self._dropped: list[int] = []
+        self.leases = Leases(queue, clock, worker, limits.lease)
+        self.lanes = LaneRuns(self.leases, clock)
+        self.ready = ReadyQueues(
+            router,
+            limits.slots,
+            clock,
+            concurrency=limits.concurrency,
+            most_claimed=queue.most_claimed,
+            read=read,
+            wake=wake,
+        )
+
+    @property
+    def bytes_left(self) -> int:
+        """The bytes of bodies that may still be claimed. It is negative after a claim with one body too many."""
+        return self._limits.max_bytes - self.leases.bytes
+
+    def take(self, work: ClaimedWork, lease: Lease) -> None:
+        """Take what was claimed under this lease. If it is here already, others had it meanwhile: that is over."""
+        together = [*work.items, *chain.from_iterable(work.followers.values())]
+        if again := {one.item.id for one in together if one.item.id in self.leases}:
+            self.lanes.lost(again)
+            self._stopped(self.ready._withdraw(lambda one: one.item.id in again))
+        self.leases.add(together, lease)
+        for one in work.items:
+            behind = work.followers.get(one.item.id)
+            self.ready.add(self.lanes.begin(one, behind) if behind else one)
+
+    def start_next(self, marked: Set[int]) -> tuple[HandlerCall, HandlerCall] | None:
+        """Take the next call that has a slot, like `ReadyQueues`. The store has items in `marked` as started."""
+        if (started := self.ready.start_next()) is None:
+            return None
+        for one in started[0]:
+            if one.run is not None:
+                one.run.started = one.item.id
+            if one.item.id not in marked:
+                self.leases.note_start(one.item.id)
+        return started
+
+    def attempted(self, one: Claimed, ended: Ended) -> None:
+        """Make the next item of its lane ready, if this attempt lets it follow."""
+        if (following := self.lanes.ended(one, ended)) is not None:
+            self.ready.add(following)
+
+    async def give_back(self, unwanted: Callable[[Claimed], bool]) -> None:
+        """Let other workers claim at once what is unwanted and has not started."""
+        await self.leases.release(self._stopped(self.ready._withdraw(unwanted)))
+
+    async def give_back_unneeded(self, off: Collection[HandlerName]) -> None:
+        """Give back what this worker will not run soon. Other workers may have free slots.
+
+        That is what belongs to the handlers in `off`, to queues in which no slot has become free for the length of
+        a lease, and what queues have claimed while they were quick.
+        """
+        self.lanes.stop_all(off=off)
+        unneeded = self.ready._withdraw(lambda one: one.item.handler in off)
+        unneeded += self.ready._withdraw_stuck(self._limits.lease) + self.ready._withdraw_excess()
+        await self.leases.release(self._stopped(unneeded))
+
+    def drop_ended(self) -> bool:
+        """Drop what has not started and whose lease may have ended. Return whether there was anything.
+
+        Another worker may have run it since, and more items of its lane. `release_dropped` has to follow.
+        """
+        if not self.leases.any_ended():
+            return False
+        dropped = self._stopped(self.ready._withdraw(lambda one: self.leases.ended(one.item.id)))
+        for work_id in dropped:
+            self.leases.drop(work_id)
+        self._dropped += dropped
+        return bool(dropped)
+
+    async def release_dropped(self) -> None:
+        """Let other workers claim what was dropped, unless it has been claimed here since."""
+        dropped, self._dropped = self._dropped, []
+        await self.leases.release([work_id for work_id in dropped if work_id not in self.leases])
+
+    async def follow_up(self, claims: Iterable[tuple[FollowerClaim, LaneRun, bool]]) -> None:
+        """Note which followers the store has claimed. Release what will not run after all.
+
+        One that was refused may be ours nevertheless: the store may have lost its answer to an earlier try.
+        """
+        unwanted: list[int] = []
+        refused: set[LaneRun] = set()
+        for claim, run, is_claimed in claims:
+            self.lanes.move_head(run, claim.work_id)
+            if not is_claimed:
+                self.lanes.stop(run)
+                refused.add(run)
+            elif run.head not in self.leases:  # it was withdrawn meanwhile
+                unwanted.append(run.head)
+            elif run.started == run.head and not claim.started:
+                self.leases.note_start(run.head)  # the store could not note it before it was claimed
+        if refused:
+            unwanted += self._stopped(self.ready._withdraw(lambda one: one.run in refused))
+        await self.leases.release(unwanted)
+
+    def _stopped(self, withdrawn: Sequence[Claimed]) -> list[int]:
+        """Stop the runs of items that have just been withdrawn. Return their ids: their leases are still here."""
+        self.lanes.withdrawn(withdrawn)
+        return [one.item.id for one in withdrawn]

@@ -1,33 +1,45 @@
-"""How often a worker looks at a store that tells it of no change of its own."""
+"""How often, and when, a worker checks a store that reports no change of its own."""
 
 import asyncio
-from datetime import timedelta
+from collections.abc import Sequence
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
 from receiver import Context, Router
-from receiver.core.types import WorkState
+from receiver.core.claims import Lease
+from receiver.core.types import HandlerName, WorkerId, WorkState
+from receiver.core.work import NewWork
 from receiver.events import Event
-from tests.doubles import body_of, delivery, turns
-from tests.worker.changed_store import PAUSE, at_changed_store, at_the_gate, check_retry_in_time, handle
+from tests.doubles import NOON, appended, body_of, delivery, turns
+from tests.workbench import bench
+from tests.worker.changed_store import (
+    PAUSE,
+    ChangedStore,
+    at_changed_store,
+    at_the_gate,
+    check_retry_in_time,
+    handle,
+    handle_many,
+)
 
 
-async def test_a_worker_looks_once_more_a_moment_after_deliveries_and_not_for_its_results() -> None:
+async def test_a_worker_checks_once_more_a_moment_after_deliveries_and_not_for_its_results() -> None:
     """Meanwhile others may come, which it takes together."""
     router = Router()
     router.add(handle, "*", name="h")
     async with at_changed_store(router) as (at, store):
-        before = store.looks
+        before = store.checks
 
         await at.add(delivery("a"))
 
         assert await at.states() == [WorkState.DONE]
-        assert store.looks == before + 1
+        assert store.checks == before + 1
         await at.after(PAUSE)
-        assert store.looks == before + 2
+        assert store.checks == before + 2
         await at.after(timedelta(minutes=10))
-        assert store.looks == before + 3  # for the check of each second, which was not due before
+        assert store.checks == before + 3  # for the check of each second, which was not due before
 
 
 @pytest.mark.parametrize(
@@ -61,7 +73,7 @@ async def test_what_waits_for_results_follows_them(count: int, options: dict[str
     ids=["lane", "concurrency", "no limit"],
 )
 async def test_what_waits_for_a_slow_handler_follows_it_at_once(count: int, options: dict[str, Any]) -> None:
-    """Long after the last look."""
+    """Long after the last check."""
     gate, handler = at_the_gate()
     router = Router()
     router.add(handler, "*", name="h", **options)
@@ -160,7 +172,7 @@ async def test_a_delivery_that_finds_no_free_slot_starts_when_there_is_one(secon
 
 
 async def test_deliveries_that_do_not_fit_beside_a_large_one_follow_each_other() -> None:
-    """The look took as many bytes as it could, and not all that had come."""
+    """The check took as many bytes as it could, and not all that had come."""
     gate, slow = at_the_gate()
     router = Router()
     router.add(slow, "slow", name="slow")
@@ -204,38 +216,38 @@ LIMITS = [{"concurrency": 2}, {"concurrency": 2, "rate": "100/s"}]
 async def test_a_worker_that_uses_up_a_limit_does_not_look_to_claim_what_it_has_routed(
     options: dict[str, Any],
 ) -> None:
-    """The new item has to wait for a result of this worker. It looks as often as for a handler without limits."""
+    """The new item has to wait for a result of this worker. It checks as often as for a handler without limits."""
     gate, handler = at_the_gate()
     router = Router()
     router.add(handler, "*", name="h", timeout=3_600, **options)
     async with at_changed_store(router) as (at, store):
         await at.add(delivery("a"), delivery("b"))
         await at.after(timedelta(seconds=5))
-        before = store.looks
+        before = store.checks
 
         await at.add(delivery("c"))
 
-        assert store.looks == before + 1
+        assert store.checks == before + 1
         await at.after(PAUSE)
-        assert store.looks == before + 2
+        assert store.checks == before + 2
         gate.set()
         await turns(1_000)
         assert await at.states() == [WorkState.DONE] * 3
 
 
 async def test_a_worker_that_uses_up_a_limit_looks_each_second_nevertheless() -> None:
-    """What it has claimed may be taken away from it, and then no result tells it to look."""
+    """What it has claimed may be taken away from it, and then no result makes it check."""
     gate, handler = at_the_gate()
     router = Router()
     router.add(handler, "*", name="h", timeout=3_600, concurrency=1)
     async with at_changed_store(router) as (at, store):
         await at.add(delivery("a"), delivery("b"))
         await at.after(timedelta(seconds=5))
-        before = store.looks
+        before = store.checks
 
         await at.after(timedelta(seconds=10))
 
-        assert store.looks == before + 10
+        assert store.checks == before + 10
         gate.set()
 
 
@@ -279,3 +291,86 @@ async def test_what_waits_for_a_limit_follows_the_first_result(options: dict[str
         await turns(500)
 
         assert len(gates) == 3
+
+
+OTHER = WorkerId("other")
+
+
+@pytest.mark.parametrize("names", ["flaky batch", "batch flaky"])
+async def test_a_retry_that_becomes_due_between_two_claims_runs_soon(names: str) -> None:
+    """Handlers with batches have a claim of their own, whichever of the two comes first."""
+    opened, flaky = at_the_gate(fails=True)
+    opened.set()
+    router = Router()
+    for name in names.split():
+        if name == "flaky":
+            router.add(flaky, "crawl.started", name="flaky", pauses=[0.3], jitter=0)
+        else:
+            router.add(handle_many, "crawl.page", name="batch", batch=9)
+    async with at_changed_store(router) as (at, store):
+        await at.add(delivery("retried", kind="crawl.started"))
+        await at.after(timedelta(seconds=0.29))
+        store.behind_claim = lambda: at.clock.advance(PAUSE)
+        store.change()
+        await turns()
+        assert store.behind_claim is None
+
+        await at.after(PAUSE)
+
+        assert await at.states("flaky") == [WorkState.DONE]
+
+
+async def test_slots_that_another_worker_holds_do_not_delay_other_handlers() -> None:
+    """A retry of another handler runs when it is due, not at the next check."""
+    opened, flaky = at_the_gate(fails=True)
+    opened.set()
+    router = Router()
+    router.add(handle, "crawl.page", name="h", concurrency=1)
+    router.add(flaky, "crawl.started", name="flaky", pauses=[0.3], jitter=0)
+    async with bench(router, started=False) as at:
+        at.store = ChangedStore()
+        await appended(at.store, delivery("runs elsewhere"))
+        batch = await at.store.routing_batch(limit=1, max_bytes=9_999)
+        lease = Lease(OTHER, NOON + timedelta(hours=1))
+        await at.store.route(batch, [NewWork(1, HandlerName("h"), claim=True)], lease=lease, now=NOON)
+        await at.start()
+        await at.add(delivery("waits"))
+        await at.after(timedelta(seconds=5))
+
+        await check_retry_in_time(at)
+        assert await at.states("h") == [WorkState.RUNNING, WorkState.WAITING]
+
+
+class DyingWorker(ChangedStore):
+    """A store that knows when the other worker has died, as one in a file does by a lock. It tells no change."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.has_died = False
+
+    async def expire_dead(self, worker: WorkerId, *, steady: datetime) -> Sequence[WorkerId]:
+        """End the leases of the other worker once it has died."""
+        if not self.has_died:
+            return ()
+        return [OTHER] if await self.expire_leases_of(OTHER, now=steady) else []
+
+
+async def test_a_worker_that_died_keeps_no_slot_until_its_lease_ends() -> None:
+    """Whoever waits for the slot checks once a second whether the other worker lives."""
+    router = Router()
+    router.add(handle, "*", name="h", concurrency=1)
+    async with bench(router, started=False) as at:
+        at.store = store = DyingWorker()
+        await appended(store, delivery("runs elsewhere"))
+        batch = await store.routing_batch(limit=1, max_bytes=9_999)
+        lease = Lease(OTHER, NOON + timedelta(hours=1))
+        await store.route(batch, [NewWork(1, HandlerName("h"), claim=True)], lease=lease, now=NOON)
+        await at.start()
+        await at.add(delivery("waits"))
+        await at.after(timedelta(seconds=5))
+        assert await at.states("h") == [WorkState.RUNNING, WorkState.WAITING]
+
+        store.has_died = True
+        await at.after(timedelta(seconds=2))
+
+        assert (await at.states("h"))[1] is WorkState.DONE

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
+from receiver.core.clock import first_of
 from receiver.errors import StoreError
-from receiver.worker.upkeep.background import first_of
 from tests.doubles import soon
 
 

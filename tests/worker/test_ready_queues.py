@@ -13,7 +13,7 @@ from receiver.core.types import HandlerName, Trigger
 from receiver.events import Event
 from receiver.routing.policies import RunsIn
 from receiver.worker.attempts import Claimed
-from receiver.worker.ready import ReadyQueues
+from receiver.worker.work_in_hand import ReadyQueues
 from tests.doubles import NOON, delivery
 
 MINUTE = timedelta(minutes=1)
@@ -86,7 +86,7 @@ def test_the_limit_of_a_handler_is_used_up_by_what_is_claimed_and_not_settled(
     assert not ready.takes_whole_limit(limited["async"])
     ready.add(claimed(router, 2, "async"))
     assert ready.takes_whole_limit(limited["async"])
-    ready.withdraw(lambda one: one.item.id == 2)
+    ready._withdraw(lambda one: one.item.id == 2)
     assert not ready.takes_whole_limit(limited["async"])
 
 
@@ -99,7 +99,7 @@ def test_an_item_is_not_lost_if_it_becomes_unwanted_while_it_is_asked_about(
         ready.add(claimed(router, work_id, handler))
     answers = iter([False, True, False, True, False, True, False, True])
 
-    withdrawn = ready.withdraw(lambda one: next(answers))
+    withdrawn = ready._withdraw(lambda one: next(answers))
     ready.complete_batches()
 
     waiting = [one for queue in ready for call in queue.calls for one in call]
@@ -124,7 +124,7 @@ def test_a_queue_with_a_long_call_is_not_stuck_while_others_use_the_slots(
     assert ready.start_next() is not None
     ready.add(claimed(router, 5, "plain"))
 
-    assert ready.withdraw_stuck(MINUTE) == []
+    assert ready._withdraw_stuck(MINUTE) == []
 
 
 def test_a_queue_is_stuck_behind_the_hanging_calls_of_another(
@@ -140,7 +140,7 @@ def test_a_queue_is_stuck_behind_the_hanging_calls_of_another(
 
     clock.advance(MINUTE)
 
-    assert [one.item.id for one in ready.withdraw_stuck(MINUTE)] == [3]
+    assert [one.item.id for one in ready._withdraw_stuck(MINUTE)] == [3]
 
 
 def test_a_queue_of_batches_is_not_stuck_when_its_slots_were_taken_just_now(clock: VirtualClock) -> None:
@@ -155,6 +155,6 @@ def test_a_queue_of_batches_is_not_stuck_when_its_slots_were_taken_just_now(cloc
     while ready.start_next():
         pass
 
-    assert ready.withdraw_stuck(MINUTE) == []
+    assert ready._withdraw_stuck(MINUTE) == []
     clock.advance(MINUTE)
-    assert [one.item.id for one in ready.withdraw_stuck(MINUTE)] == [2]
+    assert [one.item.id for one in ready._withdraw_stuck(MINUTE)] == [2]

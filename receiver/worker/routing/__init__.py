@@ -1,1 +1,0 @@
-"""Which work items a delivery makes."""
