@@ -22,7 +22,7 @@ from receiver.signals.ending import flush_all
 from receiver.signals.traces.switch import attempt_traces
 from receiver.stores import open_clock, open_store
 from receiver.web.metrics import MetricsEndpoint
-from receiver.worker.calls.processes import open_processes
+from receiver.worker.calls.pools import open_processes
 from receiver.worker.calls.runner import ask_store, open_runner
 from receiver.worker.events import MemoryBudget, Unhandled
 from receiver.worker.trial import RoutingTrial, RoutingWatch

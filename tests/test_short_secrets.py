@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from receiver.settings import short_secret_advice
-from receiver.settings.loading import GivenSettings
+from receiver.settings.model import GivenSettings
 from tests.process.harness import Deployment
 
 LONG = "s" * 14

@@ -12,9 +12,8 @@ from receiver.cli.common.exit_codes import OK
 from receiver.cli.common.interrupt import stop_signals
 from receiver.cli.common.settings import console_flags, load_logged_settings
 from receiver.console import Console
-from receiver.runtime.event_loop import run
 from receiver.runtime.log_lines import event_log
-from receiver.runtime.processes import end_after_parent
+from receiver.runtime.processes import end_after_parent, run
 from receiver.settings import Settings
 from receiver.web.listening import address, bind
 from receiver.web.server import make_server

@@ -27,9 +27,8 @@ from receiver.errors import HandlerError, ReceiverError, StoreRefused
 from receiver.routing import Router
 from receiver.routing.loader import load_router, watched_import
 from receiver.running import run_worker
-from receiver.runtime.event_loop import run
 from receiver.runtime.log_lines import event_log
-from receiver.runtime.processes import end_after_parent, tell_exit_code
+from receiver.runtime.processes import end_after_parent, run, tell_exit_code
 from receiver.settings import Settings, export_env_file
 from receiver.worker.trial import RoutingWatch
 from receiver.worker.upkeep.strain import LoopWatch, UsageWatch

@@ -67,7 +67,7 @@ def sign_standard(body: bytes, secret: str, *, message_id: str, timestamp: int) 
     return "v1," + base64.b64encode(hmac.digest(standard_key(secret), signed, "sha256")).decode()
 
 
-_MARK = ":"
+TRACE_MARK = ":"
 """Begins the names of the trace's fields (https://www.w3.org/TR/trace-context/) that we add, such as
 `:traceparent`. No header of a request can have such a name (RFC 9110, section 5.1), so no sender can forge one."""
 _FIELDS = ("traceparent", "tracestate")
@@ -75,20 +75,13 @@ _FIELDS = ("traceparent", "tracestate")
 
 def with_trace(headers: Headers, fields: Mapping[str, str]) -> Headers:
     """Return the headers followed by the fields of a trace."""
-    return (*headers, *((_MARK + name, value) for name, value in fields.items()))
+    return (*headers, *((TRACE_MARK + name, value) for name, value in fields.items()))
 
 
 def trace_of(headers: Headers) -> Mapping[str, str]:
     """Return the fields that continue the trace of a delivery: those we added, or else those sent with it."""
     found = dict(headers)
-    for mark in (_MARK, ""):
+    for mark in (TRACE_MARK, ""):
         if fields := {name: found[mark + name] for name in _FIELDS if mark + name in found}:
             return fields
     return {}
-
-
-def as_sent(headers: Headers) -> Headers:
-    """Return the headers that the sender wrote."""
-    if headers and headers[-1][0].startswith(_MARK):
-        return tuple([header for header in headers if not header[0].startswith(_MARK)])
-    return tuple(headers)

@@ -1,19 +1,21 @@
-"""Processes of ours: how one ended, its terminal, its memory, its shared files, and its end after its parent's.
+"""Our processes: how one ended, its terminal, memory, shared files and event loop, and its end after its parent's.
 
 A handler can end its process with any exit code: the code alone says nothing about the receiver. A process that a
 supervisor started therefore reports the code just before it ends by itself.
 """
 
 import ctypes
+import gc
 import os
 import select
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from functools import cache
 from pathlib import Path
+from typing import Any, TypeVar
 
 _VARIABLE = "CRAWL_RECEIVER_TELLS_EXIT_CODE_TO"
 """In the environment, because the exit code of a wrong command line is reported too. It does not have the prefix of
@@ -184,3 +186,27 @@ def arm(number: int) -> None:
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     libc.signal(number, ctypes.cast(libc.alarm, ctypes.c_void_p))
     libc.prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(number), 0, 0, 0)
+
+
+T = TypeVar("T")
+
+_THRESHOLDS = (50_000, 50, 100)
+"""A request leaves hardly any cycles; the default of Python searches for them every 700 objects, too often. For
+eight batches of a hundred events a worker makes 20,000 objects: to search those each time took 5 % of its time."""
+
+
+def run(main: Coroutine[Any, Any, T], *, fastest: bool = True) -> T:
+    """Run a coroutine to its end; with `fastest` on uvloop, or on asyncio's own loop where uvloop has no wheel."""
+    import asyncio  # a command that needs no event loop does not wait for it
+
+    gc.collect()
+    gc.freeze()  # the modules loaded so far live as long as the process
+    gc.set_threshold(*_THRESHOLDS)
+    factory = None
+    if fastest:
+        with suppress(ImportError):
+            import uvloop
+
+            factory = uvloop.new_event_loop
+    with asyncio.Runner(loop_factory=factory) as runner:
+        return runner.run(main)

@@ -1,14 +1,14 @@
 """All settings, read once from the environment, a `.env` file and the command line."""
 
 from receiver.settings.environment import PREFIX, export_env_file
-from receiver.settings.loading import (
+from receiver.settings.model import (
+    Settings,
     as_variables,
     load_reading_settings,
     load_settings,
     log_short_secrets,
     short_secret_advice,
 )
-from receiver.settings.model import Settings
 from receiver.settings.values import PLACEHOLDER
 
 __all__ = [

@@ -19,7 +19,7 @@ from receiver.routing import Handler, Router
 from receiver.routing.context import Clients
 from receiver.routing.resources import needed_by, require_given
 from receiver.settings import Settings
-from receiver.settings.loading import GivenSettings
+from receiver.settings.model import GivenSettings
 from receiver.signals.traces.switch import attempt_traces
 from receiver.stores import open_store
 from receiver.testing.clock import SteppedClock, turns

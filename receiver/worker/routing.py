@@ -16,7 +16,7 @@ from receiver.core.work import Hold, NewWork
 from receiver.events import EVENT_CLASSES, Event
 from receiver.events.identity import subject_key
 from receiver.routing import Handler, Router
-from receiver.routing.wanted import wants_type
+from receiver.routing.handler import wants_type
 from receiver.runtime.log_lines import event_log
 from receiver.worker.attempts import Claimed
 from receiver.worker.claiming import NewClaims

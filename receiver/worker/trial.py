@@ -18,9 +18,8 @@ from receiver.core.types import HandlerName
 from receiver.routing import Handler, Router
 from receiver.routing.policies import job_of
 from receiver.runtime.log_lines import event_log
-from receiver.worker.attempts import NoProcess, ProcessDied, RaisedElsewhere, TimedOut
-from receiver.worker.calls.deadline import Deadline, within
-from receiver.worker.calls.processes import Call, RoutingCall
+from receiver.worker.attempts import Deadline, NoProcess, ProcessDied, RaisedElsewhere, TimedOut, within
+from receiver.worker.calls.pools import Call, RoutingCall
 
 log = event_log(__name__)
 

@@ -15,8 +15,7 @@ from receiver.routing import Handler, Router
 from receiver.routing.policies import Batch, RunsIn
 from receiver.worker.attempts import Claimed, Ended, HandlerCall, LaneRun
 from receiver.worker.events import claim_on_memory
-from receiver.worker.followers import LaneRuns
-from receiver.worker.leases import Leases
+from receiver.worker.leases import LaneRuns, Leases
 
 MAX_BYTES = 64 * 1024 * 1024
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)

@@ -24,7 +24,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 from uvicorn.supervisors import Multiprocess
 
-from receiver.runtime.event_loop import run
+from receiver.runtime.processes import run
 from tests.benchmarks.payloads import SECRET, SIGNATURE_HEADER
 from tests.benchmarks.servers import RIVAL_STORE
 

@@ -24,16 +24,7 @@ from receiver.core.ports.queue import WorkQueue
 from receiver.core.ports.reports import Reports
 from receiver.core.ports.store import Controls, Store
 from receiver.core.retries import RetrySchedule
-from receiver.core.rules import (
-    POISON_AFTER,
-    Failed,
-    Refused,
-    Release,
-    Result,
-    Succeeded,
-    after_attempt,
-    check_hold,
-)
+from receiver.core.rules import POISON_AFTER, Failed, Refused, Release, Result, Succeeded, after_attempt, check_hold
 from receiver.core.types import (
     AppendOutcome,
     AttemptOutcome,

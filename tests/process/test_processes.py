@@ -21,7 +21,7 @@ from receiver.core.rules import Died, Failed, Refused, Succeeded
 from receiver.core.types import AttemptOutcome, HandlerName, Trigger
 from receiver.routing import Router
 from receiver.worker.attempts import Claimed, Ended
-from receiver.worker.calls.processes import Processes, RoutingCall
+from receiver.worker.calls.pools import Processes, RoutingCall
 from receiver.worker.calls.runner import Runner
 from tests.doubles import Inline, body_of, delivery, eventually, soon
 from tests.process import computing
@@ -206,7 +206,7 @@ async def test_the_copy_that_an_import_makes_calls_no_function(bench: PoolBench)
 
 ANSWERING = """
 import json, socket, sys
-from receiver.worker.calls.processes import SIZE, CallDone, CallStarted, write_message
+from receiver.worker.calls.pools import SIZE, CallDone, CallStarted, write_message
 
 worker = socket.socket(fileno=int(sys.argv[2]))
 incoming = worker.makefile("rb")

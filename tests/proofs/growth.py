@@ -19,8 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from receiver.stores.postgres.connection import parse_address
-from receiver.stores.postgres.schema import prepare
-from receiver.stores.postgres.store import PostgresStore
+from receiver.stores.postgres.store import PostgresStore, prepare
 from tests.process.waiting import until
 from tests.stores.conftest import open_all
 from tests.stores.outside import PostgresTables

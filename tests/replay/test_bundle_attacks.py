@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from receiver.errors import NoBundle
-from receiver.replay.bundles.format import MAX_DAMAGED, Damage, read_bundle
-from receiver.replay.bundles.packing import packed
+from receiver.replay.bundles.format import MAX_DAMAGED, Damage, packed, read_bundle
 from tests.doubles import delivery
 from tests.replay.test_bundles import MAX_BODY, bundled, changed, keys, opened, read, some
 

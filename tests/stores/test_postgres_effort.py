@@ -31,8 +31,7 @@ from receiver.core.types import (
 )
 from receiver.core.work import Attempt, NewWork, RecordedRun, WorkFilter
 from receiver.stores.postgres.connection import parse_address
-from receiver.stores.postgres.schema import prepare
-from receiver.stores.postgres.store import PostgresStore
+from receiver.stores.postgres.store import PostgresStore, prepare
 from receiver.stores.sql.statements.deliveries import MONITOR_CHECK
 from tests.doubles import NOON, delivery
 from tests.stores.conftest import open_all

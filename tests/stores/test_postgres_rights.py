@@ -13,8 +13,7 @@ from receiver.core.schedules import PlannedRun
 from receiver.errors import StoreRefused
 from receiver.stores.copying import open_copy
 from receiver.stores.postgres.connection import parse_address
-from receiver.stores.postgres.schema import prepare
-from receiver.stores.postgres.store import PostgresStore
+from receiver.stores.postgres.store import PostgresStore, prepare
 from receiver.stores.sql.copying import StoreCopy
 from receiver.stores.sqlite.store import SqliteStore
 from tests.doubles import delivery

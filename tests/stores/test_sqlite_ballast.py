@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from receiver.stores.sqlite.ballast import BYTES, Ballast
 from receiver.stores.sqlite.store import SqliteStore
+from receiver.stores.sqlite.system_files import BYTES, Ballast
 from tests.doubles import event_of
 
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from receiver.core.clock import VirtualClock
-from receiver.worker.calls.deadline import Deadline
+from receiver.worker.attempts import Deadline
 from tests.doubles import NOON
 
 SECOND = timedelta(seconds=1)

@@ -13,8 +13,7 @@ from receiver.core.work import NewWork
 from receiver.errors import StoreError
 from receiver.events import Event
 from receiver.worker.attempts import Claimed, Ended
-from receiver.worker.followers import LaneRuns
-from receiver.worker.leases import Leases
+from receiver.worker.leases import LaneRuns, Leases
 from tests.doubles import NOON, appended, delivery, eventually, turns
 from tests.stores.opened import ended
 from tests.worker.worker_bench import MINUTE, OTHER, SECOND, WorkerBench

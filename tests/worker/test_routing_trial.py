@@ -12,7 +12,7 @@ from receiver.core.deliveries import StoredDelivery
 from receiver.core.types import WorkState
 from receiver.routing import Router
 from receiver.worker.attempts import NoProcess, ProcessDied
-from receiver.worker.calls.processes import Call, RoutingCall
+from receiver.worker.calls.pools import Call, RoutingCall
 from receiver.worker.trial import LIMIT, RoutingTrial
 from tests.doubles import NOON, appended, delivery, event_of, eventually, pass_time, soon, turns
 from tests.worker.worker_bench import WorkerBench

@@ -8,7 +8,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from receiver.worker.calls.threads import HandlerThreads, ThreadResults
+from receiver.worker.calls.pools import HandlerThreads, ThreadResults
 from tests.doubles import LONG, soon, turns
 
 

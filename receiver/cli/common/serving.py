@@ -25,9 +25,8 @@ from receiver.cli.common.supervised import MARGIN, environment, supervise_until_
 from receiver.core.clock import SystemClock, running_beside
 from receiver.core.ports.log import DeliveryLog
 from receiver.errors import ConfigurationError, StoreError, StoreRefused
-from receiver.runtime.event_loop import run
 from receiver.runtime.log_lines import event_log
-from receiver.runtime.processes import end_after_parent
+from receiver.runtime.processes import end_after_parent, run
 from receiver.settings import Settings
 from receiver.signals.metrics import SHARED_FOLDER
 from receiver.stores import open_store

@@ -17,7 +17,7 @@ from receiver.core.ports.store import Controls, Maintenance, Store
 from receiver.core.recorded_actions import NewAction
 from receiver.core.text import counted, escape_controls
 from receiver.core.types import Tell
-from receiver.runtime.event_loop import run
+from receiver.runtime.processes import run
 from receiver.settings import Settings
 from receiver.stores import open_store
 

@@ -37,8 +37,8 @@ from receiver.events import EVENT_CLASSES, UnknownEvent
 from receiver.replay.bundles.format import Bundle, Entry, read_bundle
 from receiver.replay.selection import Selection
 from receiver.routing import Handler, Router
-from receiver.runtime.event_loop import run
 from receiver.runtime.logs import configure_logs
+from receiver.runtime.processes import run
 from receiver.settings import Settings, export_env_file, load_settings
 from receiver.stores import open_store
 

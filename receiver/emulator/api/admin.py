@@ -18,14 +18,7 @@ from starlette.types import Receive, Scope, Send
 from receiver.core.addresses import is_loopback
 from receiver.emulator.account.account import CreditLedger
 from receiver.emulator.account.keys import team_of_key
-from receiver.emulator.api.calls import (
-    Json,
-    read_json,
-    reply,
-    reply_refusal,
-    unknown_error_body,
-    unknown_operation,
-)
+from receiver.emulator.api.calls import Json, read_json, reply, reply_refusal, unknown_error_body, unknown_operation
 from receiver.emulator.api.faults import CallFault, InjectedFaults, JobFault, Span, WebhookFault
 from receiver.emulator.api.journal import Journal
 from receiver.emulator.clock import EmulatorClock, wire_time

@@ -11,13 +11,7 @@ from urllib.parse import urljoin
 
 from receiver.emulator.extraction.evidence import Evidence, Record, values_for
 from receiver.emulator.extraction.names import FALSE_WORDS, TRUE_WORDS, iso_date, key_of, likeness, words_of
-from receiver.emulator.extraction.schemas import (
-    MAX_DEPTH,
-    Json,
-    SchemaReader,
-    properties_of,
-    types_of,
-)
+from receiver.emulator.extraction.schemas import MAX_DEPTH, Json, SchemaReader, properties_of, types_of
 
 MAX_LIST = 1_000
 """Members of a list in a result."""

@@ -41,14 +41,7 @@ from receiver.emulator.scraping.document import (
     redact,
 )
 from receiver.emulator.scraping.history import ChangeTracker, HistoryEntry, PageHistory, entry_of, insert_entry
-from receiver.emulator.scraping.ports import (
-    AddressGuard,
-    FetchPage,
-    NoThreats,
-    PageIndex,
-    ReadPage,
-    WritePage,
-)
+from receiver.emulator.scraping.ports import AddressGuard, FetchPage, NoThreats, PageIndex, ReadPage, WritePage
 from receiver.emulator.state.database import StateDatabase, StateUnwritable
 from receiver.emulator.working.processes import HeavyWork, InThreads, WorkLost
 from receiver.runtime.log_lines import event_log

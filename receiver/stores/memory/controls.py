@@ -8,11 +8,7 @@ from typing_extensions import override
 
 from receiver.core.activity import PruneRule, Step, to_minute
 from receiver.core.bulk import DeliveryPlan, Imported
-from receiver.core.deliveries import (
-    Delivery,
-    DeliverySummary,
-    Receipt,
-)
+from receiver.core.deliveries import Delivery, DeliverySummary, Receipt
 from receiver.core.ports.store import Controls, Maintenance
 from receiver.core.recorded_actions import NewAction, RecordedAction
 from receiver.core.rules import as_replay

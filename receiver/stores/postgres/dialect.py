@@ -26,7 +26,7 @@ from receiver.stores.sql.connection import SqlConnection, number
 from receiver.stores.sql.dialect import Dialect, Locks
 from receiver.stores.sql.statements.filters import Reads
 from receiver.stores.sql.statements.writing import Statements
-from receiver.stores.sql.work_rows import NewRow
+from receiver.stores.sql.work_items import NewRow
 from receiver.stores.sql.writes import Writes
 
 # PostgreSQL manual, Limitations of text search: a position is at most 16,383, a word has at most 256 of them, and

@@ -12,7 +12,7 @@ from receiver.core.types import AttemptOutcome, HandlerName, WorkerId, WorkState
 from receiver.stores.sql.connection import SqlConnection
 from receiver.stores.sql.dialect import AttemptRow, Dialect, Insert, Locks, attempt_row
 from receiver.stores.sql.statements.writing import Statements
-from receiver.stores.sql.work_rows import LatestMoment
+from receiver.stores.sql.work_items import LatestMoment
 
 _WRITE_EVERY = 1_000_000
 """Microseconds between two writes. To count each batch in its own transaction made settling slower by a fifth."""

@@ -3,12 +3,11 @@
 from collections.abc import Callable
 
 from receiver.core.deliveries import Delivery
-from receiver.stores.sql.claims import Claims
 from receiver.stores.sql.connection import SqlConnection
 from receiver.stores.sql.dialect import Dialect, Insert, Locks
 from receiver.stores.sql.settling import SettlingAlgorithm
 from receiver.stores.sql.statements.writing import Statements
-from receiver.stores.sql.work_rows import InsertNew, InsertWithIds, LatestMoment, WorkRows
+from receiver.stores.sql.work_items import Claims, InsertNew, InsertWithIds, LatestMoment, WorkRows
 
 InsertDelivery = Callable[[SqlConnection, Delivery], int | None]
 """Stores a delivery inside a transaction and returns its seq, None if its key is stored."""

@@ -18,7 +18,7 @@ from receiver.stores.sql.dialect import Dialect, Locks, insert
 from receiver.stores.sql.statements.columns import stored
 from receiver.stores.sql.statements.filters import Reads
 from receiver.stores.sql.statements.writing import STEP, Statements
-from receiver.stores.sql.work_rows import NewRow
+from receiver.stores.sql.work_items import NewRow
 from receiver.stores.sql.writes import Writes
 from receiver.stores.sqlite import statements
 from receiver.stores.sqlite.statements import (

@@ -11,13 +11,13 @@ from receiver.core.clock import Clock
 from receiver.core.ports.log import WritableLog
 from receiver.core.types import Schema, Tell
 from receiver.errors import StoreError, StoreRefused
-from receiver.stores.sqlite.ballast import Ballast
 from receiver.stores.sqlite.bodies import UnusedFiles, body_writer, missing_files
 from receiver.stores.sqlite.checkpoints import MAX_LOG_BYTES, Checkpointer, CheckpointTurn
 from receiver.stores.sqlite.database import LOCK_PATIENCE, Database
 from receiver.stores.sqlite.files import database_path, exists, prepare, require_marks, schema
 from receiver.stores.sqlite.locks import LivingWorkers
 from receiver.stores.sqlite.log import SqliteLog
+from receiver.stores.sqlite.system_files import Ballast
 from receiver.stores.sqlite.write_ahead_log import log_path
 
 _WAL_RESET_FIXED = (3, 51, 3)

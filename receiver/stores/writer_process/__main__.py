@@ -13,9 +13,9 @@ from typing import cast
 
 from receiver.core.ports.log import WritableLog, Write
 from receiver.errors import ConfigurationError, StoreError
-from receiver.runtime.event_loop import run
 from receiver.runtime.log_lines import event_log
 from receiver.runtime.logs import configure_logs, log_crashes
+from receiver.runtime.processes import run
 from receiver.stores import open_store
 from receiver.stores.writer_process.messages import FrameSocket, LogBatch, Message, Opened, WriterFailed, Written
 

@@ -23,7 +23,7 @@ from receiver.runtime.log_lines import attempt_fields
 from receiver.runtime.logs import configure_logs, log_crashes
 from receiver.runtime.processes import end_after_parent
 from receiver.worker.attempts import Raised, require_done
-from receiver.worker.calls.processes import (
+from receiver.worker.calls.pools import (
     SIZE,
     CallDone,
     CallStarted,

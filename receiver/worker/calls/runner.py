@@ -29,7 +29,7 @@ from receiver.core.clock import Clock
 from receiver.core.deliveries import StoredDelivery
 from receiver.core.ports.queue import OnceKeys
 from receiver.core.rules import Died, Failed, Refused, Result, Succeeded
-from receiver.core.signing import as_sent
+from receiver.core.signing import TRACE_MARK
 from receiver.core.types import AttemptOutcome, HandlerName, Trigger
 from receiver.core.work import Attempt
 from receiver.events import Event
@@ -53,7 +53,9 @@ from receiver.worker.attempts import (
     NO_CALLS,
     AttemptRunner,
     Claimed,
+    Deadline,
     Ended,
+    LateHandlers,
     LaterCall,
     LaterCalls,
     Raised,
@@ -61,10 +63,9 @@ from receiver.worker.attempts import (
     log_fields,
     require_done,
     result_of,
+    within,
 )
-from receiver.worker.calls.deadline import Deadline, LateHandlers, within
-from receiver.worker.calls.processes import FunctionCall, Processes
-from receiver.worker.calls.threads import HandlerThreads, ThreadResults, Threads
+from receiver.worker.calls.pools import FunctionCall, HandlerThreads, Processes, ThreadResults, Threads
 from receiver.worker.events import MemoryBudget, claim_on_memory, read_event
 
 log = event_log(__name__)
@@ -415,7 +416,7 @@ class ContextFactory:
                 now=now,
                 log=log,
                 attempt=max([one.item.attempt for one in claimed]),
-                deliveries=tuple([_info(one.item.source) for one in claimed]),
+                deliveries=tuple([delivery_info(one.item.source) for one in claimed]),
                 triggers=tuple([one.item.trigger for one in claimed]),
                 _services=self._services,
                 _beat=heartbeat,
@@ -428,7 +429,7 @@ class ContextFactory:
             log=log,
             attempt=item.attempt,
             trigger=item.trigger,
-            delivery=_info(item.source),
+            delivery=delivery_info(item.source),
             job_id=item.source.delivery.job_id,
             _services=self._services,
             _beat=heartbeat,
@@ -436,12 +437,14 @@ class ContextFactory:
         )
 
 
-def _info(stored: StoredDelivery) -> DeliveryInfo:
+def delivery_info(stored: StoredDelivery) -> DeliveryInfo:
+    """Return what a handler sees of a delivery: its headers are those that the sender wrote."""
     delivery = stored.delivery
+    sent = tuple([header for header in delivery.headers if not header[0].startswith(TRACE_MARK)])
     return DeliveryInfo(
         id=delivery.key,
         received_at=delivery.received_at,
-        headers=as_sent(delivery.headers),
+        headers=sent,
         duplicates=stored.duplicates,
         size=len(delivery.body),
     )

@@ -17,7 +17,7 @@ from receiver.core.types import HandlerName
 from receiver.core.units import shown_size
 from receiver.runtime.log_lines import Seldom, event_log
 from receiver.runtime.tracebacks import place_in
-from receiver.worker.calls.deadline import MAKE_IT_PLAIN, TOLD_EVERY
+from receiver.worker.attempts import MAKE_IT_PLAIN, TOLD_EVERY
 from receiver.worker.calls.runner import handler_in
 
 log = event_log(__name__)

@@ -10,7 +10,7 @@ from receiver.emulator.browser.confinement import can_shut_in
 from tests.doubles import LONG
 from tests.emulator.browser.app_site import APP, RenderedSite, rendered_site, with_browser
 
-tabs = pytest.importorskip("receiver.emulator.browser.tabs", reason="the extra `browser` is not installed")
+tabs = pytest.importorskip("receiver.emulator.browser.sessions", reason="the extra `browser` is not installed")
 pytestmark = [
     with_browser,
     pytest.mark.skipif(not can_shut_in(), reason="this system cannot shut code in: it has no Landlock"),

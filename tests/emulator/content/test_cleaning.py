@@ -2,7 +2,7 @@
 
 import pytest
 
-from receiver.emulator.content.cleaning import clean
+from receiver.emulator.content.page import clean
 from receiver.emulator.content.parsing import parse_html
 from receiver.emulator.content.urls import Resolver
 from tests.emulator.content.pages import URL, read

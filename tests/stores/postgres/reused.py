@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from receiver.stores.postgres.connection import parse_address
-from receiver.stores.postgres.schema import prepare
+from receiver.stores.postgres.store import prepare
 from tests.stores.moves import WATCH_POSTGRES
 from tests.stores.outside import PostgresTables
 from tests.stores.postgres.shared import drop_schema

@@ -15,8 +15,7 @@ from receiver.errors import UnknownDelivery, UnknownJob
 from receiver.stores.copying import open_copy
 from receiver.stores.memory import MemoryStore
 from receiver.stores.postgres.connection import parse_address
-from receiver.stores.postgres.schema import prepare
-from receiver.stores.postgres.store import PostgresStore
+from receiver.stores.postgres.store import PostgresStore, prepare
 from receiver.stores.sql.copying import StoreCopy
 from receiver.stores.sqlite.store import SqliteStore
 from tests.doubles import NOON, delivery

@@ -9,10 +9,9 @@ import pytest
 from receiver.core.deliveries import DeliveryFilter
 from receiver.core.types import AppendOutcome, Schema
 from receiver.errors import StoreError, StoreRefused
-from receiver.stores.postgres import schema
+from receiver.stores.postgres import store as postgres_store
 from receiver.stores.postgres.connection import Translation, parse_address
-from receiver.stores.postgres.schema import newest, prepare
-from receiver.stores.postgres.store import PostgresStore
+from receiver.stores.postgres.store import PostgresStore, newest, prepare
 from receiver.stores.sql.migrations import migrations_of
 from tests.doubles import NOON, appended, delivery, event_of, soon
 from tests.stores.outside import PostgresTables
@@ -85,7 +84,7 @@ async def test_tables_of_an_older_version_are_migrated_by_servers_and_workers(
         await soon(appended(log, delivery("before")))
     script = "CREATE TABLE {schema}.seconds (at bigint); INSERT INTO {schema}.seconds SELECT 1;"
     with monkeypatch.context() as patched:
-        patched.setattr(schema, "migrations_of", lambda package: {**migrations_of(package), second: script})
+        patched.setattr(postgres_store, "migrations_of", lambda package: {**migrations_of(package), second: script})
         store = PostgresStore(postgres_url)
         assert await asyncio.to_thread(store.schema) == Schema(second - 1, second)
         with pytest.raises(StoreRefused, match=rf"has schema {second - 1}, .* needs {second}: start"):
