@@ -36,8 +36,8 @@ _HERE = f"""{_CODE}
 @router.on("*")
 async def first(event, ctx):
     tick()
-    note("first", ctx.delivery.key)
-    return ctx.delivery.key
+    note("first", ctx.delivery.id)
+    return ctx.delivery.id
 
 @router.on("*", batch=3)
 async def many(events, ctx):
@@ -47,7 +47,7 @@ async def many(events, ctx):
 
 @router.on("*")
 def last(event, ctx):
-    note("last", ctx.delivery.key)
+    note("last", ctx.delivery.id)
 """
 _ENQUEUE = f"""{_CODE}
 @router.on("*", where=lambda event: tick())

@@ -23,7 +23,7 @@ router = Router()
 runs = os.open({RUNS!r}, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 
 def record_run(ctx):
-    os.write(runs, f"{{ctx.delivery.key}} {{ctx.attempt}} {{os.getpid()}}\\n".encode())
+    os.write(runs, f"{{ctx.delivery.id}} {{ctx.attempt}} {{os.getpid()}}\\n".encode())
 
 def blocked():
     return Path(f"blocked-{{os.getpid()}}").exists()

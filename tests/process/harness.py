@@ -70,7 +70,7 @@ out = os.open({HANDLED!r}, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 
 @router.on("*")
 async def record(event: Event, ctx: Context) -> None:
-    os.write(out, ctx.delivery.key.encode() + b"\\n")
+    os.write(out, ctx.delivery.id.encode() + b"\\n")
 """
 
 

@@ -35,7 +35,7 @@ async def in_order(event: Event, ctx: Context) -> None:
         record_run(ctx)
         while blocked():
             await asyncio.sleep(0.01)
-        order.write(ctx.delivery.key.rpartition("-")[2] + "\\n")
+        order.write(ctx.delivery.id.rpartition("-")[2] + "\\n")
 """
 """A handler that fails for good if another one of its lane runs beside it."""
 

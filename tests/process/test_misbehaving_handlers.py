@@ -24,7 +24,7 @@ RECORD = """
 @router.on("*")
 async def record(event, ctx: Context):
     with open("handled", "a") as out:
-        out.write(ctx.delivery.key + "\\n")
+        out.write(ctx.delivery.id + "\\n")
 """
 BLOCK = """
     Path("started").touch()

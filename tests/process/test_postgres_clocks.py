@@ -25,7 +25,7 @@ async def record(event: Event, ctx: Context) -> None:
     os.write(begun, b"%d\\n" % os.getpid())
     while Path(f"blocked-{{os.getpid()}}").exists():
         await asyncio.sleep(0.02)
-    os.write(out, ctx.delivery.key.encode() + b"\\n")
+    os.write(out, ctx.delivery.id.encode() + b"\\n")
 """
 
 

@@ -27,22 +27,22 @@ router = Router()
 @router.on("crawl.page")
 {function}
     with open("handled", "a") as file:
-        print(ctx.delivery.key, file=file)
+        print(ctx.delivery.id, file=file)
 """
 _ASYNC = """async def one(event, ctx):
-    if ctx.delivery.key == "k1":
+    if ctx.delivery.id == "k1":
         print("in it", flush=True)
         await asyncio.sleep(600)"""
 _PLAIN = """def one(event, ctx):
-    if ctx.delivery.key == "k1":
+    if ctx.delivery.id == "k1":
         print("in it", flush=True)
         threading.Event().wait(600)"""
 _BLOCKING = """async def one(event, ctx):
-    if ctx.delivery.key == "k1":
+    if ctx.delivery.id == "k1":
         print("in it", flush=True)
         time.sleep(600)"""
 _WAITING = """async def one(event, ctx):
-    if ctx.delivery.key == "k1":
+    if ctx.delivery.id == "k1":
         print("in it", flush=True)
         while not os.path.exists("go"):
             await asyncio.sleep(0.01)"""
@@ -118,7 +118,7 @@ async def test_a_pipe_gets_each_result_while_the_next_handler_runs(
 ) -> None:
     """As in `receiver replay | cat`. The handlers print nothing."""
     function = """async def one(event, ctx):
-    while ctx.delivery.key == "k1" and not os.path.exists("go"):
+    while ctx.delivery.id == "k1" and not os.path.exists("go"):
         await asyncio.sleep(0.01)"""
     deployment.write_handlers(_CODE.format(function=function))
     async with deployment.start("replay", "--yes", *form) as program:
@@ -129,7 +129,7 @@ async def test_a_pipe_gets_each_result_while_the_next_handler_runs(
 
 def test_a_handler_that_ends_the_process_takes_no_result_with_it(deployment: Deployment) -> None:
     """The handlers of a replay run in the process that writes the results."""
-    function = "async def one(event, ctx):\n    if ctx.delivery.key == 'k2':\n        os._exit(7)"
+    function = "async def one(event, ctx):\n    if ctx.delivery.id == 'k2':\n        os._exit(7)"
     deployment.write_handlers(_CODE.format(function=function))
 
     done = deployment.run("replay", "--yes")
@@ -155,7 +155,7 @@ async def test_sigterm_twice_cuts_a_handler_off(deployment: Deployment) -> None:
 
 def test_a_full_disk_stops_a_replay_after_a_whole_delivery(deployment: Deployment) -> None:
     """The file goes on where its last whole line is, and ends like one that never stopped."""
-    returns = "async def one(event, ctx):\n    return ctx.delivery.key * 30_000"
+    returns = "async def one(event, ctx):\n    return ctx.delivery.id * 30_000"
     deployment.write_handlers(_CODE.format(function=returns).rpartition("    with open")[0])
 
     def small_files() -> None:

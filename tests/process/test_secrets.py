@@ -25,7 +25,7 @@ router = Router()
 @router.on("*")
 async def record(event, ctx: Context):
     with open("handled", "a") as out:
-        out.write(ctx.delivery.key + "\\n")
+        out.write(ctx.delivery.id + "\\n")
 
 @router.on("*", attempts=1)
 def crash(event, ctx: Context):

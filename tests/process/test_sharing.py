@@ -25,7 +25,7 @@ async def shared(event: Event, ctx: Context) -> None:
 @router.on("*")
 def plain(event: Event, ctx: Context) -> None:
     with open("plain", "a") as out:
-        out.write(ctx.delivery.key + "\\n")
+        out.write(ctx.delivery.id + "\\n")
 """
 
 WAITING = f"""{BEGIN}
@@ -34,7 +34,7 @@ async def wait(event: Event, ctx: Context) -> None:
     record_run(ctx)
     while blocked():
         await asyncio.sleep(0.01)
-    os.write(ended, f"{{ctx.delivery.key}}\\n".encode())
+    os.write(ended, f"{{ctx.delivery.id}}\\n".encode())
 
 ended = os.open("ended", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 """

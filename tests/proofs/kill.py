@@ -33,7 +33,7 @@ _CONNECTIONS = 3
 _SHARE_DURING_START = 0.25
 _SHARE_AT_WORK = 0.25
 """Of the trials; else the worker is often not so far yet when the moment comes."""
-_HANDLERS = f"""{HANDLERS}    await asyncio.sleep(zlib.crc32(ctx.delivery.key.encode()) % 10 / 400)
+_HANDLERS = f"""{HANDLERS}    await asyncio.sleep(zlib.crc32(ctx.delivery.id.encode()) % 10 / 400)
 """.replace("import os", "import asyncio, os, zlib", 1)
 """Takes some milliseconds, so that many kills come in mid-run."""
 _CHECK_INTEGRITY_AFTER = frozenset(10 * 2**power for power in range(20))

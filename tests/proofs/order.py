@@ -17,7 +17,7 @@ begun, told, handled = (
 
 @router.on("*", lane=lambda event: event.webhook_id[0] if event.webhook_id else None)
 async def record(event: Event, ctx: Context) -> None:
-    line = ctx.delivery.key.encode() + b"\\n"
+    line = ctx.delivery.id.encode() + b"\\n"
     os.write(begun, line)
     if await ctx.once("told"):
         os.write(told, line)
