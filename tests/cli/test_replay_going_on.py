@@ -42,7 +42,7 @@ async def first(event, ctx):
 @router.on("*", batch=3)
 async def many(events, ctx):
     for info in ctx.deliveries:
-        note("many", info.key)
+        note("many", info.id)
     return "some"
 
 @router.on("*")
