@@ -12,8 +12,7 @@ import click
 from receiver.cli.common.confirm import agreed, say
 from receiver.cli.common.exit_codes import FAILED, OK
 from receiver.cli.common.filters import in_time_of_store, json_option, moment, plan_options, store_option, text
-from receiver.cli.common.output import note, write_json
-from receiver.cli.common.progress import progress
+from receiver.cli.common.output import note, progress, write_json
 from receiver.cli.common.service import Unknown, events_of, import_missing, open_client, resolve, unknown_options
 from receiver.cli.common.store import open_reports
 from receiver.core.jobs import JobFilter

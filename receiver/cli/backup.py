@@ -7,7 +7,7 @@ import click
 from receiver.cli.common.confirm import agreed, say, say_part
 from receiver.cli.common.exit_codes import FAILED, OK
 from receiver.cli.common.filters import plan_options, store_option
-from receiver.cli.common.progress import progress
+from receiver.cli.common.output import progress
 from receiver.core.clock import SystemClock, from_micros, local_time
 from receiver.core.text import counted
 from receiver.core.units import shown_size

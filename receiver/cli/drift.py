@@ -5,8 +5,7 @@ from typing import Any
 import click
 
 from receiver.cli.common.filters import filter_options, store_option, with_whole_job_id
-from receiver.cli.common.output import note
-from receiver.cli.common.progress import progress
+from receiver.cli.common.output import note, progress
 from receiver.cli.common.store import read
 from receiver.cli.common.tables import NOTHING, Column, ListForm, Listing, form_options, moment_column
 from receiver.core.clock import iso

@@ -16,6 +16,7 @@ from receiver.cli.common.lazy_group import CommandGroup
 from receiver.cli.common.output import (
     duration,
     note,
+    progress,
     quoted,
     shown,
     with_local_times,
@@ -23,7 +24,6 @@ from receiver.cli.common.output import (
     write_line,
     yes_or_no,
 )
-from receiver.cli.common.progress import progress
 from receiver.cli.common.service import (
     Unknown,
     arrived,

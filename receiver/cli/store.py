@@ -8,8 +8,7 @@ from receiver.cli.common.confirm import agreed, say, say_part
 from receiver.cli.common.exit_codes import FAILED, OK
 from receiver.cli.common.filters import plan_options, store_option
 from receiver.cli.common.lazy_group import CommandGroup
-from receiver.cli.common.output import note
-from receiver.cli.common.progress import progress
+from receiver.cli.common.output import note, progress
 from receiver.core.addresses import is_postgres, shown_address
 from receiver.core.text import counted
 from receiver.core.units import shown_size

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 
-from receiver.cli.common.progress import ProgressLines, lines_and_progress
+from receiver.cli.common.output import ProgressLines, lines_and_progress
 from receiver.runtime.log_lines import ConsoleFormatter
 from receiver.runtime.logs import BackgroundHandler
 from tests.doubles import LONG

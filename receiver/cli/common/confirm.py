@@ -8,8 +8,7 @@ from typing import TypeVar
 
 import click
 
-from receiver.cli.common.output import flush, note, terminal_width, write_line
-from receiver.cli.common.progress import progress
+from receiver.cli.common.output import flush, note, progress, terminal_width, write_line
 from receiver.cli.common.stdout import StdoutClosed, drop_stdout
 from receiver.cli.common.tables import wrapped
 from receiver.core.bulk import DeliveryPlan

@@ -17,8 +17,7 @@ import click
 
 from receiver.cli.common.confirm import to_its_end
 from receiver.cli.common.filters import text, together
-from receiver.cli.common.output import note
-from receiver.cli.common.progress import progress
+from receiver.cli.common.output import note, progress
 from receiver.cli.common.store import clock_of, configured_store, open_controls, open_reports, recording
 from receiver.core.bulk import Imported
 from receiver.core.ports.reports import Reports

@@ -17,8 +17,7 @@ import click
 from receiver.cli.common.confirm import agreed, say, to_its_end
 from receiver.cli.common.exit_codes import FAILED, OK
 from receiver.cli.common.filters import handled_filter_options, plan_options, store_option, text, with_whole_job_id
-from receiver.cli.common.output import flush, note
-from receiver.cli.common.progress import progress
+from receiver.cli.common.output import flush, note, progress
 from receiver.cli.common.store import UnreadableEvents, configured_store, decide, read, recording
 from receiver.core.batches import batches
 from receiver.core.bulk import Imported

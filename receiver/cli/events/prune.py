@@ -9,8 +9,7 @@ import click
 from receiver.cli.common.confirm import agreed, plan_lines, say, to_its_end
 from receiver.cli.common.exit_codes import FAILED, OK
 from receiver.cli.common.filters import duration, plan_options, store_option, text
-from receiver.cli.common.output import note
-from receiver.cli.common.progress import progress
+from receiver.cli.common.output import note, progress
 from receiver.cli.common.store import configured_store, maintain, open_controls, recording
 from receiver.core.activity import PruneRule, Step
 from receiver.core.bulk import DeliveryPlan

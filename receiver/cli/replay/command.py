@@ -17,8 +17,7 @@ from receiver.cli.common.confirm import agreed, plan_lines, say
 from receiver.cli.common.exit_codes import FAILED, INTERRUPTED, OK
 from receiver.cli.common.filters import hint, with_whole_job_id
 from receiver.cli.common.interrupt import ending_at_interrupt
-from receiver.cli.common.output import flush, note, terminal_width, write_line
-from receiver.cli.common.progress import progress
+from receiver.cli.common.output import flush, note, progress, terminal_width, write_line
 from receiver.cli.common.store import configured_store
 from receiver.cli.handlers import import_router
 from receiver.cli.replay.request import ReplayFlags, ReplayMode, ReplayRequest, check_combination, replay_options

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from receiver.cli.common.confirm import say, to_its_end
 from receiver.cli.common.exit_codes import FAILED, INTERRUPTED, OK
 from receiver.cli.common.interrupt import stopping_at_interrupt
-from receiver.cli.common.output import note
-from receiver.cli.common.progress import ProgressLines, lines_and_progress
+from receiver.cli.common.output import ProgressLines, lines_and_progress, note
 from receiver.cli.common.store import ActionCount, clock_of, recording
 from receiver.cli.replay.request import ReplayRequest
 from receiver.cli.send import SendSummary, make_sender

@@ -13,8 +13,7 @@ from typing import IO
 from receiver.cli.common.confirm import say, to_its_end
 from receiver.cli.common.exit_codes import FAILED, INTERRUPTED, OK
 from receiver.cli.common.interrupt import stopping_at_interrupt
-from receiver.cli.common.output import duration, note, terminal_width
-from receiver.cli.common.progress import ProgressLines, lines_and_progress
+from receiver.cli.common.output import ProgressLines, duration, lines_and_progress, note, terminal_width
 from receiver.cli.common.store import ActionCount, clock_of, recording
 from receiver.cli.common.tables import wrapped
 from receiver.cli.replay.request import ReplayRequest

@@ -13,8 +13,7 @@ from pydantic import SecretStr
 
 from receiver.cli.common.exit_codes import FAILED, INTERRUPTED, OK
 from receiver.cli.common.interrupt import stopping_at_interrupt
-from receiver.cli.common.output import flush, note, write_json, write_line
-from receiver.cli.common.progress import progress
+from receiver.cli.common.output import flush, note, progress, write_json, write_line
 from receiver.cli.common.store import open_reports
 from receiver.cli.send import make_sender
 from receiver.cli.simulate.output import STDOUT, WriteAttempt, busiest, print_result, times, tracing
