@@ -1,6 +1,6 @@
 """Routers: the handlers, the events that they want, their options, and the errors at registration.
 
-- `router` registers functions. `making` makes a `handler` of each, by `options`, `wanted` and `calls`.
+- `router` makes a `handler` of each function, by its `options`, and keeps them.
 - `context` and `resources` have what a handler is given beside its event.
 - `policies` and `schedules` are plain values that workers follow.
 - `loader` imports the router that the settings name.
