@@ -134,7 +134,10 @@ async def test_ctrl_c_while_a_job_is_stored_finishes_the_current_part(tmp_path: 
                 assert await command.exit_code() == 130
         stored = count()
         assert 0 < stored < pages
-        assert f"stopped: {stored:,} of 12,000 events stored; the same command goes on" in command.output
+        assert (
+            f"stopped: {stored:,} of 12,000 events stored; the same command continues with the rest"
+            in command.output
+        )
         assert "Traceback" not in command.output
 
         again = deployment.run("jobs", "fetch", JOB)

@@ -39,13 +39,13 @@ from receiver.web.console.pages.quarantine import QuarantinePages
 from receiver.web.console.pages.sign_in import SignInPages
 from receiver.web.console.pages.simulator import SimulatorPage
 from receiver.web.console.pages.work_items import DeadLetterPage, WorkItemPages
-from receiver.web.console.parts import ConsoleOptions, ConsoleParts, Pages
+from receiver.web.console.parts import ConsoleOptions, ConsolePages, ConsoleParts
 from receiver.web.console.rendering import PageRenderer
 from receiver.web.console.reports import BackgroundReport, SlowWork, count_drift, read_activity, read_checks
 from receiver.web.console.store import StoreAccess, StoreChanges
 
 _UNKNOWN = (UnknownAction, UnknownDelivery, UnknownJob, UnknownRequest, UnknownWork)
-_SUBJECTS: tuple[type[Pages], ...] = (
+_SUBJECTS: tuple[type[ConsolePages], ...] = (
     *(OverviewPage, DeliveryPages, RunAgainPages, DeadLetterPage, WorkItemPages, JobResultPages, JobListPages),
     *(MonitorPages, HandlerPages, QuarantinePages, DriftPage, SimulatorPage, SettingsPage, GuidePages),
     *(ActionPages, ChangeStream, SignInPages),

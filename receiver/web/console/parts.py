@@ -108,7 +108,7 @@ class ConsoleParts:
         return Query({name: values[0] for name, values in form.items()})
 
 
-class Pages:
+class ConsolePages:
     """The pages of one subject."""
 
     def __init__(self, parts: ConsoleParts) -> None:

@@ -166,7 +166,7 @@ class StoreChanges:
 
 
 _PAUSE = timedelta(seconds=5)
-"""Between two attempts to open the clock of a store that cannot be used. Pages show why it cannot."""
+"""Between two attempts to open the clock of a store that cannot be used. ConsolePages show why it cannot."""
 
 
 class StoreClock:

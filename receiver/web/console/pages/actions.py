@@ -14,13 +14,13 @@ from receiver.core.work import HandlerReport
 from receiver.web.console.actions import SWITCHES, Undo, undo_filter, undo_of_other, undo_of_switch, undo_of_work
 from receiver.web.console.filters import PAGE_SIZE, segment
 from receiver.web.console.pages.work_items import ACTIONS
-from receiver.web.console.parts import Pages, get, go_to, post
+from receiver.web.console.parts import ConsolePages, get, go_to, post
 
 _PAGE = 500
 _PATHS = {action.verb: path for path, action in ACTIONS.items()}
 
 
-class ActionPages(Pages):
+class ActionPages(ConsolePages):
     """Actions: what was done, how far each is, and how it is stopped, continued or undone."""
 
     @override

@@ -24,7 +24,7 @@ from receiver.errors import UnreadableBody
 from receiver.web.console.actions import ActionRun, begun_by
 from receiver.web.console.delivery_content import content_of, copies_of
 from receiver.web.console.filters import PAGE_SIZE, Query, WrongFilter, segment
-from receiver.web.console.parts import Pages, actor_of, get, go_to, post
+from receiver.web.console.parts import ConsolePages, actor_of, get, go_to, post
 
 FILTERS = ("type", "job", "state", "handler", "since", "until", "text", "failed")
 _CHUNK = 100
@@ -45,7 +45,7 @@ class _WantedEvents:
         return "deliveries with " + ", ".join(f"{name} {value}" for name, value in self.given.items())
 
 
-class RunAgainPages(Pages):
+class RunAgainPages(ConsolePages):
     """Run the handlers of many deliveries again."""
 
     @override
@@ -143,7 +143,7 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
 """A header has no other letters."""
 
 
-class DeliveryPages(Pages):
+class DeliveryPages(ConsolePages):
     """The list of deliveries, and one delivery."""
 
     @override

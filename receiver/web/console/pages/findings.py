@@ -5,11 +5,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 from typing_extensions import override
 
-from receiver.web.console.parts import Pages, get
+from receiver.web.console.parts import ConsolePages, get
 from receiver.web.console.reports import SHOWN, ShownCheck
 
 
-class DriftPage(Pages):
+class DriftPage(ConsolePages):
     """The page of drift."""
 
     @override
@@ -20,7 +20,7 @@ class DriftPage(Pages):
         return self._parts.pages.page(request, "drift.html", {"found": await self._parts.drift.wait()})
 
 
-class MonitorPages(Pages):
+class MonitorPages(ConsolePages):
     """The page of monitors."""
 
     @override

@@ -18,13 +18,13 @@ from receiver.core.work import HandlerReport, WorkDetail, WorkFilter
 from receiver.errors import UnknownWork
 from receiver.web.console.actions import SWITCHES
 from receiver.web.console.filters import WrongFilter, segment
-from receiver.web.console.parts import Pages, actor_of, get, go_to, post
+from receiver.web.console.parts import ConsolePages, actor_of, get, go_to, post
 from receiver.web.console.reports import read_activity
 
 _LATEST = 20
 
 
-class HandlerPages(Pages):
+class HandlerPages(ConsolePages):
     """Handlers: how each does, and its switch."""
 
     @override

@@ -10,11 +10,11 @@ from typing_extensions import override
 
 from receiver.core.guide import TOPICS, topics
 from receiver.web.console.gate import scope_root
-from receiver.web.console.parts import CheckedPart, Pages, get, post
+from receiver.web.console.parts import CheckedPart, ConsolePages, get, post
 from receiver.web.console.rendering import topic_html
 
 
-class SettingsPage(Pages):
+class SettingsPage(ConsolePages):
     """Settings: what is set, and from where."""
 
     @override
@@ -38,7 +38,7 @@ class SettingsPage(Pages):
         return self._parts.pages.page(request, "settings.html", content)
 
 
-class GuidePages(Pages):
+class GuidePages(ConsolePages):
     """The pages of the guide."""
 
     @override

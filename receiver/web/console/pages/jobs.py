@@ -17,7 +17,7 @@ from receiver.core.views import job_work_counts
 from receiver.core.work import WorkFilter
 from receiver.web.console.charts import timeline
 from receiver.web.console.filters import PAGE_SIZE, WrongFilter, segment
-from receiver.web.console.parts import Pages, actor_of, get, go_to, post
+from receiver.web.console.parts import ConsolePages, actor_of, get, go_to, post
 from receiver.web.console.reports import newest_jobs
 
 _MAX_MARKS = 2_000
@@ -25,7 +25,7 @@ _MAX_MARKS = 2_000
 _MAX_HELD = 50
 
 
-class JobListPages(Pages):
+class JobListPages(ConsolePages):
     """Jobs of the service: how far each is, and the timeline of one."""
 
     @override
@@ -102,7 +102,7 @@ def _commands(job_id: str) -> Iterator[tuple[str, str]]:
 _ORIGINS = {"backfill": Origin.BACKFILL, "fetch": Origin.IMPORT}
 
 
-class JobResultPages(Pages):
+class JobResultPages(ConsolePages):
     """The results of a job that the service has and the store lacks."""
 
     @override

@@ -23,7 +23,7 @@ from receiver.core.views import waiting_items, with_subjects
 from receiver.core.work import StoreFacts
 from receiver.web.console.charts import bars
 from receiver.web.console.filters import segment
-from receiver.web.console.parts import ConsoleParts, Pages, get
+from receiver.web.console.parts import ConsolePages, ConsoleParts, get
 from receiver.web.console.reports import by_span, last_steps, newest_jobs
 
 _LATEST = 12
@@ -45,7 +45,7 @@ class ShownConcern:
     reason: str = ""
 
 
-class OverviewPage(Pages):
+class OverviewPage(ConsolePages):
     """The first page: what needs attention, and how the deployment does."""
 
     @override
@@ -124,11 +124,11 @@ def _link(concern: Concern) -> str:
 
 
 MAX_STREAMS = 100
-"""Pages that renew themselves at one time. Each holds a connection."""
+"""ConsolePages that renew themselves at one time. Each holds a connection."""
 _RETRY_SECONDS = 30
 
 
-class ChangeStream(Pages):
+class ChangeStream(ConsolePages):
     """The stream that an open page listens to."""
 
     def __init__(self, parts: ConsoleParts) -> None:

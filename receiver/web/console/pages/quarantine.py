@@ -12,12 +12,12 @@ from receiver.core.recorded_actions import NewAction
 from receiver.core.types import AppendOutcome
 from receiver.errors import Malformed
 from receiver.web.console.filters import PAGE_SIZE, segment
-from receiver.web.console.parts import Pages, actor_of, get, go_to, post
+from receiver.web.console.parts import ConsolePages, actor_of, get, go_to, post
 
 _SHOWN = 20_000
 
 
-class QuarantinePages(Pages):
+class QuarantinePages(ConsolePages):
     """Quarantine: authentic requests that are no valid delivery, and releasing them."""
 
     @override

@@ -7,12 +7,12 @@ from typing_extensions import override
 
 from receiver.runtime.log_lines import event_log
 from receiver.web.console.gate import cookie_header, local_target
-from receiver.web.console.parts import Pages, client_of, get, go_to, post
+from receiver.web.console.parts import ConsolePages, client_of, get, go_to, post
 
 log = event_log(__name__)
 
 
-class SignInPages(Pages):
+class SignInPages(ConsolePages):
     """Signing in and out."""
 
     @override

@@ -16,7 +16,7 @@ from receiver.service.simulator.report import SimulationReport, report_on
 from receiver.service.simulator.scenario import ArrivalPattern, Endpoint, Latency, Outage, OutageKind, Scenario
 from receiver.service.simulator.words import answer, described
 from receiver.web.console.filters import Query, WrongFilter
-from receiver.web.console.parts import Pages, get
+from receiver.web.console.parts import ConsolePages, get
 
 MAX_DELIVERIES = 100_000
 """Of one simulation: it runs while the page waits."""
@@ -24,7 +24,7 @@ _DEFAULTS = {"rate": "1", "duration": "1h", "outage_from": "10m", "outage_for": 
 _DEFAULTS |= {"latency": "200ms", "capacity": "", "error_rate": "0"}
 
 
-class SimulatorPage(Pages):
+class SimulatorPage(ConsolePages):
     """The simulator: what an outage costs, redrawn with each change of the form."""
 
     @override

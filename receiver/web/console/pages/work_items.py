@@ -18,7 +18,7 @@ from receiver.core.views import explanation, run_time
 from receiver.core.work import EXAMINED, WorkFilter, grouped
 from receiver.web.console.actions import ActionRun
 from receiver.web.console.filters import PAGE_SIZE, Query, WrongFilter
-from receiver.web.console.parts import ConsoleParts, Pages, actor_of, get, go_to, post
+from receiver.web.console.parts import ConsolePages, ConsoleParts, actor_of, get, go_to, post
 
 ACTIONS = {"retry": RETRY, "bury": BURY, "take-back": TAKE_BACK}
 """By their names in addresses."""
@@ -51,7 +51,7 @@ class _Wanted:
         return described(self.ids, self.given)
 
 
-class WorkItemPages(Pages):
+class WorkItemPages(ConsolePages):
     """Work items: the list, one item, and changing many with a plan first."""
 
     @override
@@ -190,7 +190,7 @@ async def _carry_out(
             await controls.take_back(ids, reason, now=now, action=run.number)
 
 
-class DeadLetterPage(Pages):
+class DeadLetterPage(ConsolePages):
     """Dead letters in groups."""
 
     @override
