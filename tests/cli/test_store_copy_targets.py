@@ -89,7 +89,7 @@ def test_the_plan_says_what_is_removed(target: tuple[str, Tables], capsys: pytes
     )
 
     assert invoke("store", "copy", STORE, url, "--dry-run") == 0
-    assert "  removes   2 events of TO that FROM has no longer\n" in capsys.readouterr().out
+    assert "  removes   2 events of TO that FROM no longer has\n" in capsys.readouterr().out
     assert len(tables.select("SELECT seq FROM deliveries")) == 6
 
     assert invoke("store", "copy", STORE, url, "--yes") == 0
