@@ -38,7 +38,7 @@ from receiver import BatchContext
 @router.on("*", batch=10, linger=timedelta(seconds=0.2))
 async def work(events: list[Event], ctx: BatchContext) -> None:
     for event, delivery in zip(events, ctx.deliveries):
-        os.write(runs, f"{{delivery.key}} {{ctx.attempt}} {{os.getpid()}}\\n".encode())
+        os.write(runs, f"{{delivery.id}} {{ctx.attempt}} {{os.getpid()}}\\n".encode())
         crash_at(event)
     await asyncio.sleep(0.05)
 """

@@ -49,7 +49,7 @@ from receiver import BatchContext
 @router.on("*", batch=4, linger=timedelta(seconds=2), concurrency=1)
 async def wait(events: list[Event], ctx: BatchContext) -> None:
     for delivery in ctx.deliveries:
-        os.write(runs, f"{{delivery.key}} {{ctx.attempt}} {{os.getpid()}}\\n".encode())
+        os.write(runs, f"{{delivery.id}} {{ctx.attempt}} {{os.getpid()}}\\n".encode())
     while blocked():
         await asyncio.sleep(0.01)
 """
